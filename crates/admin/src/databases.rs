@@ -7,6 +7,7 @@ use instance::Instance;
 use notes::shared_settings::deletion_rule_name;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, DeletionRule, NewDatabase, OdsVersion,
+    UnreadReplication,
     Upgrade, level,
 };
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use store::{KeyRange, Table};
 use super::answer::{record, timestamp_json};
 use super::open::open;
 use super::people::parse_quota;
-use super::request::{CompactRequest, DbRequest, DbUpdate, Deletions, OnOff};
+use super::request::{CompactRequest, DbRequest, DbUpdate, Deletions, OnOff, UnreadMarksReplication};
 use super::units::{DAY_SECONDS, HOUR_SECONDS, parse_whole};
 use super::{
     AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text,
@@ -81,14 +82,10 @@ pub fn server_only_acl(instance: &Instance) -> Acl {
 }
 
 fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
-    let DbUpdate { path, title, purge_interval, quota, keep_deleted, .. } = change;
-    let DbUpdate { unread_marks, view_updates, couchdb, deletions, .. } = change;
-    let options = [title, purge_interval, quota, keep_deleted];
-    let switches = [unread_marks, view_updates, couchdb];
-    let has_switch = deletions.is_some() || switches.iter().any(|switch| switch.is_some());
-    if !has_switch && options.iter().all(|option| option.is_none()) {
+    if *change == (DbUpdate { path: change.path.clone(), ..DbUpdate::default() }) {
         return Err(AdminError::nothing_to_change("db set"));
     }
+    let DbUpdate { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted, couchdb, .. } = change;
     let access = open(instance, path)?;
     let record = access.database().record();
     if let (Some(_), Some(person)) = (quota, instance.directory.mail_file_holder(path)?) {
@@ -129,8 +126,17 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
              `doublet db set {path} --couchdb off` or `doublet db set {path} --deletions keep-edits`"
         )));
     }
+    options.unread_replication = change.unread_replication.map_or(options.unread_replication, unread_replication);
     instance.databases.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
+}
+
+fn unread_replication(value: UnreadMarksReplication) -> UnreadReplication {
+    match value {
+        UnreadMarksReplication::Never => UnreadReplication::Never,
+        UnreadMarksReplication::Cluster => UnreadReplication::Cluster,
+        UnreadMarksReplication::Everywhere => UnreadReplication::Everywhere,
+    }
 }
 
 fn rename(instance: &Instance, path: &str, to: &str) -> AdminResult {
@@ -242,6 +248,7 @@ fn show(instance: &Instance, path: &str) -> AdminResult {
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
         ("unread_marks", json!(!facts.options.no_unread_marks)),
+        ("unread_replication", json!(facts.options.unread_replication.name())),
         ("view_updates", json!(!facts.options.no_view_updates)),
         ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
         ("couchdb", json!(facts.options.is_open_to_couchdb)),
@@ -479,6 +486,7 @@ mod tests {
             title: Some("Plans".to_owned()),
             purge_interval: Some("12w".to_owned()),
             unread_marks: Some(OnOff::Off),
+            unread_replication: Some(UnreadMarksReplication::Everywhere),
             quota: Some("2MiB".to_owned()),
             keep_deleted: Some("2d".to_owned()),
             ..DbUpdate::default()
@@ -499,6 +507,7 @@ mod tests {
         db(&sample, deletions(Deletions::KeepEdits)).expect("it makes sense");
         db(&sample, couchdb(OnOff::On)).expect("the rule permits it");
         check_refused(&sample, deletions(Deletions::Delete), "`doublet db set x.nsf --couchdb off`");
+        assert_eq!(shown["unread_replication"], json!("everywhere"));
         for text in ["0h", "30m", "90m", "9000000h", "soon"] {
             let kept = DbUpdate { keep_deleted: Some(text.to_owned()), ..DbUpdate::default() };
             assert!(db(&sample, change(kept)).is_err(), "{text}");

@@ -35,7 +35,7 @@ const RESULT_ITEM: &str = "Result";
 const RUNS_ITEM: &str = "Runs";
 
 /// The items with counts, and the columns that show them.
-pub const COUNTS: [(&str, &str); 11] = [
+pub const COUNTS: [(&str, &str); 12] = [
     ("Listed", "listed"),
     ("Received", "received"),
     ("Deleted", "deleted"),
@@ -46,11 +46,12 @@ pub const COUNTS: [(&str, &str); 11] = [
     ("LeftOut", "left_out"),
     ("Skipped", "skipped"),
     ("HeldBack", "held_back"),
+    ("UnreadMarks", "unread_marks"),
     ("BytesReceived", "bytes_received"),
 ];
 
 /// The counts that say what has changed in the replica.
-const CHANGES: [&str; 5] = ["Received", "Deleted", "Merged", "Conflicts", "States"];
+const CHANGES: [&str; 6] = ["Received", "Deleted", "Merged", "Conflicts", "States", "UnreadMarks"];
 
 /// Maximum size of the result and of the path in a document, in bytes.
 const TEXT_BYTES_MAX: usize = 1_000;

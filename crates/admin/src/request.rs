@@ -540,7 +540,7 @@ editors, read-public below reader, write-public below editor.
 Logins with a password are limited to the level in `settings` (default: editor).";
 
 /// Changes to a database.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct DbUpdate {
     /// Path of the database in the catalog.
     pub path: String,
@@ -576,6 +576,11 @@ pub struct DbUpdate {
     #[arg(long, value_enum)]
     #[serde(default)]
     pub deletions: Option<Deletions>,
+    /// With which servers the unread marks of all users replicate. Both replicas must say everywhere, and each server be
+    /// an Editor in the replica of the other. The owner's marks always replicate.
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub unread_replication: Option<UnreadMarksReplication>,
 }
 
 /// The rule for deletions that meet edits which they do not know.
@@ -586,6 +591,18 @@ pub enum Deletions {
     KeepEdits,
     /// The deletion counts unless the document was saved more often than the deleter knew. The default of mail files.
     Delete,
+}
+
+/// With which servers unread marks replicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnreadMarksReplication {
+    /// With no server.
+    Never,
+    /// With the servers of the same cluster. There are no clusters yet, so it acts as never.
+    Cluster,
+    /// With all servers.
+    Everywhere,
 }
 
 /// Requests about deleted documents.

@@ -93,6 +93,55 @@ impl FullTextSchedule {
     }
 }
 
+/// With which servers the unread marks of all users replicate. The owner's marks are those of the notes, and always do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum UnreadReplication {
+    /// With none.
+    Never,
+    /// With the servers of the same cluster. There are no clusters yet, so it acts as `Never`.
+    #[default]
+    Cluster,
+    /// With all servers.
+    Everywhere,
+}
+
+impl UnreadReplication {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Never, Self::Cluster, Self::Everywhere];
+
+    /// Returns the name of the value, as commands show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Cluster => "cluster",
+            Self::Everywhere => "everywhere",
+        }
+    }
+
+    /// Returns the value with a name, or `None` for other names.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.name() == name)
+    }
+
+    fn switches(self) -> u8 {
+        match self {
+            Self::Never => UNREAD_MARKS_STAY,
+            Self::Cluster => 0,
+            Self::Everywhere => UNREAD_MARKS_TRAVEL,
+        }
+    }
+
+    fn of_switches(switches: u8) -> Self {
+        match (switches & UNREAD_MARKS_STAY != 0, switches & UNREAD_MARKS_TRAVEL != 0) {
+            (true, _) => Self::Never,
+            (false, true) => Self::Everywhere,
+            (false, false) => Self::Cluster,
+        }
+    }
+}
+
 /// Options of a database as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatabaseOptions {
@@ -113,6 +162,8 @@ pub struct DatabaseOptions {
     /// Which deletions count against edits that they do not know, or `None` for the rule of the kind of the database
     /// ([`DatabaseRecord::deletion_rule`]).
     pub deletions: Option<DeletionRule>,
+    /// With which servers the unread marks of all users replicate.
+    pub unread_replication: UnreadReplication,
 }
 
 /// Operator settings that apply to all databases of a server.
@@ -133,6 +184,8 @@ impl Default for ServerSettings {
 const NO_UNREAD_MARKS: u8 = 1;
 const NO_VIEW_UPDATES: u8 = 2;
 const OPEN_TO_COUCHDB: u8 = 4;
+const UNREAD_MARKS_STAY: u8 = 8;
+const UNREAD_MARKS_TRAVEL: u8 = 16;
 
 impl DatabaseOptions {
     /// Checks the options, and refuses values that would not read back as they were set: an hour above 23, a quota of
@@ -168,11 +221,19 @@ impl DatabaseOptions {
         Ok(())
     }
 
+    /// Returns `true` if the unread marks of all users replicate with servers outside a cluster, so that the times of
+    /// their changes are recorded.
+    #[must_use]
+    pub fn replicates_unread_marks(&self) -> bool {
+        !self.no_unread_marks && self.unread_replication == UnreadReplication::Everywhere
+    }
+
     fn switches(&self) -> u8 {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         bit(self.no_unread_marks, NO_UNREAD_MARKS)
             | bit(self.no_view_updates, NO_VIEW_UPDATES)
             | bit(self.is_open_to_couchdb, OPEN_TO_COUCHDB)
+            | self.unread_replication.switches()
     }
 }
 
@@ -187,6 +248,7 @@ impl Default for DatabaseOptions {
             keep_deleted_hours: None,
             is_open_to_couchdb: false,
             deletions: None,
+            unread_replication: UnreadReplication::default(),
         }
     }
 }
@@ -295,6 +357,7 @@ impl DatabaseRecord {
                 FullTextSchedule::decode(input.u8()?, input.u8()?)?
             },
             is_open_to_couchdb: switches & OPEN_TO_COUCHDB != 0,
+            unread_replication: UnreadReplication::of_switches(switches),
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
             deletions: None,
         };

@@ -99,6 +99,54 @@ pub struct ReplicationHistory {
     /// Of the changes that a local replica has brought to a server: the state of the server that has them. A server
     /// that was set back to an earlier state gets everything again.
     pub reached: Option<Position>,
+    /// What was received of the unread marks of users.
+    pub unread: UnreadHistory,
+}
+
+/// What a replica has received of the unread marks of users from another server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnreadHistory {
+    /// The position at the end of the last complete list.
+    pub position: Option<Position>,
+    /// How far a later list has come that has not ended.
+    pub place: Option<UnreadPlace>,
+}
+
+/// A place in an unfinished list of unread marks. Valid under the same condition as [`ListProgress`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnreadPlace {
+    /// The place among the changes that have times.
+    pub changes: ListProgress,
+    /// In a list of everything, behind the changes: the place among the marks without times.
+    pub without_times: Option<Vec<u8>>,
+}
+
+impl UnreadPlace {
+    /// Returns the stored form (version 1).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { changes: ListProgress { position, seen, is_comparison }, without_times } = self;
+        let mut out = Encoder::new();
+        out.u8(1).u8(u8::from(*is_comparison)).raw(&position.encode()).raw(&seen.encode());
+        match without_times {
+            Some(place) => out.u8(1).bytes(place),
+            None => out.u8(0),
+        };
+        out.finish()
+    }
+
+    /// Parses the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(InvalidRecord);
+        }
+        let is_comparison = input.u8()? != 0;
+        let position = Position::decode(&input.array::<POSITION_BYTES>()?)?;
+        let seen = Position::decode(&input.array::<POSITION_BYTES>()?)?;
+        let without_times = if input.u8()? == 0 { None } else { Some(input.bytes()?.to_vec()) };
+        Ok(Self { changes: ListProgress { position, seen, is_comparison }, without_times })
+    }
 }
 
 /// How far a replication has come that has not ended.
@@ -129,11 +177,12 @@ impl ReplicationHistory {
         self.position.is_none() && self.completed.is_some()
     }
 
-    /// Returns the stored form (version 3).
+    /// Returns the stored form: version 4 or, without a history of unread marks, version 3.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let has_unread = self.unread != UnreadHistory::default();
         let mut out = Encoder::with_capacity(90 + 16 * self.missed.len());
-        out.u8(3).u32(self.rights);
+        out.u8(if has_unread { 4 } else { 3 }).u32(self.rights);
         match self.completed {
             Some(completed) => out.u8(1).i64(completed.0),
             None => out.u8(0),
@@ -156,6 +205,16 @@ impl ReplicationHistory {
         for unid in &self.missed {
             out.raw(&unid.0);
         }
+        if has_unread {
+            match &self.unread.position {
+                Some(position) => out.u8(1).raw(&position.encode()),
+                None => out.u8(0),
+            };
+            match &self.unread.place {
+                Some(place) => out.u8(1).bytes(&place.encode()),
+                None => out.u8(0),
+            };
+        }
         out.finish()
     }
 
@@ -163,7 +222,7 @@ impl ReplicationHistory {
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
-        if !(2..=3).contains(&version) {
+        if !(2..=4).contains(&version) {
             return Err(InvalidRecord);
         }
         let rights = input.u32()?;
@@ -185,7 +244,12 @@ impl ReplicationHistory {
         }
         let missed = (0..count).map(|_| Ok(Unid(input.array()?))).collect::<Result<_, InvalidRecord>>()?;
         let completed = if version > 2 { completed } else { received.map(|_| Timestamp(0)) };
-        Ok(Self { position: received, progress, rights, missed, completed, reached })
+        let mut unread = UnreadHistory::default();
+        if version > 3 {
+            unread.position = if input.u8()? == 0 { None } else { Some(decode(&mut input)?) };
+            unread.place = if input.u8()? == 0 { None } else { Some(UnreadPlace::decode(input.bytes()?)?) };
+        }
+        Ok(Self { position: received, progress, rights, missed, completed, reached, unread })
     }
 }
 
@@ -317,11 +381,22 @@ mod tests {
         let missed = BTreeSet::from([Unid([1; 16]), Unid([2; 16])]);
         let completed = Some(Timestamp(5));
         let reached = Some(Position { modseq: Modseq(78), ..position });
-        let history =
-            ReplicationHistory { position: Some(position), progress: None, rights: 9, missed, completed, reached };
+        let history = ReplicationHistory {
+            position: Some(position),
+            progress: None,
+            rights: 9,
+            missed,
+            completed,
+            reached,
+            unread: UnreadHistory::default(),
+        };
+        assert_eq!(history.encode()[0], 3, "older programs read it");
         for is_comparison in [false, true] {
-            let progress = Some(ListProgress { position, seen: position, is_comparison });
-            let history = ReplicationHistory { position: None, progress, ..history.clone() };
+            let changes = ListProgress { position, seen: position, is_comparison };
+            let progress = Some(changes);
+            let place = Some(UnreadPlace { changes, without_times: is_comparison.then(|| vec![1, 2]) });
+            let unread = UnreadHistory { position: Some(position), place };
+            let history = ReplicationHistory { position: None, progress, unread, ..history.clone() };
             assert_eq!(ReplicationHistory::decode(&history.encode()), Ok(history));
         }
         for history in [history.clone(), ReplicationHistory { missed: BTreeSet::new(), ..history }] {

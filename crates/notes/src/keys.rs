@@ -20,6 +20,11 @@
 //! | `meta` | database, `p`, server | what was received from another server |
 //! | `meta` | database, `l`, UNID, sequence number, id | a version of the note that lost a conflict; empty |
 //! | `meta` | database, `o`, person, id | a document of a CouchDB client that does not replicate |
+//! | `meta` | database, `u`, user, 0, block | times of unread marks that replicate ([`crate::unread_times`]) |
+//! | `meta` | database, `m`, modseq, user, 0, block | the last change of such a block; empty |
+//! | `meta` | database, `r`, UNID, user | an unread mark of a note that has not arrived |
+//! | `meta` | database, `n` | what is known about these records as a whole |
+//! | `unread` | database, user, 0, block | the notes that a user has read ([`crate::unread`]) |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use revision::{Revision, RevisionId};
@@ -263,6 +268,80 @@ pub(crate) fn local_document(database: DbNumber, person: [u8; 16], id: [u8; 16])
     [&meta(database, b'o')[..], &person, &id].concat()
 }
 
+/// Returns the key of a block of the unread marks of a user, whose name is in lower case.
+pub(crate) fn unread_block(database: DbNumber, user: &str, block: u32) -> Vec<u8> {
+    [&database.to_key()[..], user.as_bytes(), &[0], &block.to_be_bytes()].concat()
+}
+
+/// Splits the key of a block of unread marks into user and number of the block.
+pub(crate) fn split_unread_block(key: &[u8]) -> Option<(&str, u32)> {
+    split_user_and_block(key.get(4..)?)
+}
+
+/// Returns the key of the times of a block of the unread marks of a user, whose name is in lower case.
+pub(crate) fn unread_times(database: DbNumber, user: &str, block: u32) -> Vec<u8> {
+    [&meta(database, b'u')[..], user.as_bytes(), &[0], &block.to_be_bytes()].concat()
+}
+
+/// Returns the range of keys of the times of all unread marks.
+pub(crate) fn all_unread_times(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'u'))
+}
+
+/// Splits the key of the times of unread marks into user and number of the block.
+pub(crate) fn split_unread_times(key: &[u8]) -> Option<(&str, u32)> {
+    split_user_and_block(key.get(5..)?)
+}
+
+/// Returns the key of the last change of a block of the unread marks of a user, whose name is in lower case.
+pub(crate) fn unread_change(database: DbNumber, modseq: Modseq, user: &str, block: u32) -> Vec<u8> {
+    [&meta(database, b'm')[..], &modseq.to_key(), user.as_bytes(), &[0], &block.to_be_bytes()].concat()
+}
+
+/// Returns the range of keys of the changes of unread marks after a modseq.
+pub(crate) fn unread_changes_after(database: DbNumber, modseq: Modseq) -> KeyRange {
+    let all = KeyRange::prefix(&meta(database, b'm'));
+    KeyRange { start: [&meta(database, b'm')[..], &modseq.next().to_key()].concat(), ..all }
+}
+
+/// Splits the key of a change of unread marks into modseq, user and number of the block.
+pub(crate) fn split_unread_change(key: &[u8]) -> Option<(Modseq, &str, u32)> {
+    let modseq = Modseq(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?));
+    let (user, block) = split_user_and_block(key.get(13..)?)?;
+    Some((modseq, user, block))
+}
+
+/// Returns the key of an unread mark of a note that has not arrived. The user's name is in lower case.
+pub(crate) fn pending_mark(database: DbNumber, unid: Unid, user: &str) -> Vec<u8> {
+    [&meta(database, b'r')[..], &unid.0, user.as_bytes()].concat()
+}
+
+/// Returns the range of keys of the unread marks of a note that has not arrived.
+pub(crate) fn pending_marks_of(database: DbNumber, unid: Unid) -> KeyRange {
+    KeyRange::prefix(&pending_mark(database, unid, ""))
+}
+
+/// Returns the range of keys of the unread marks of all notes that have not arrived.
+pub(crate) fn pending_marks(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'r'))
+}
+
+/// Returns the user in the key of an unread mark of a note that has not arrived.
+pub(crate) fn split_pending_mark(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(21..)?).ok()
+}
+
+/// Returns the key of what is known about the times of unread marks as a whole.
+pub(crate) fn unread_state(database: DbNumber) -> [u8; 5] {
+    meta(database, b'n')
+}
+
+fn split_user_and_block(key: &[u8]) -> Option<(&str, u32)> {
+    let (user, block) = key.split_at_checked(key.len().checked_sub(5)?)?;
+    let block = u32::from_be_bytes(block.strip_prefix(&[0])?.try_into().ok()?);
+    Some((std::str::from_utf8(user).ok()?, block))
+}
+
 fn meta(database: DbNumber, kind: u8) -> [u8; 5] {
     let mut key = [kind; 5];
     key[..4].copy_from_slice(&database.to_key());
@@ -292,6 +371,14 @@ mod tests {
             assert_eq!(split_quarantine(&quarantine(database, note, SummaryRecord::Summary)), Some(note));
             assert_eq!(split_deletion(&deletion(database, note)), Some(note));
             assert_eq!(split_acl_change(&acl_change(database, modseq)), Some(modseq));
+            let marks = Some(("cn=ann", note.0));
+            assert_eq!(split_unread_block(&unread_block(database, "cn=ann", note.0)), marks);
+            assert_eq!(split_unread_times(&unread_times(database, "cn=ann", note.0)), marks);
+            let change = unread_change(database, modseq, "cn=ann", note.0);
+            assert_eq!(split_unread_change(&change), Some((modseq, "cn=ann", note.0)));
+            assert!(!holds(&unread_changes_after(database, modseq), &change));
+            assert!(holds(&unread_changes_after(database, Modseq(modseq.0.saturating_sub(1))), &change));
+            assert_eq!(split_pending_mark(&pending_mark(database, Unid([3; 16]), "cn=ann")), Some("cn=ann"));
         }
         for length in (0..30).filter(|length| *length != 9) {
             assert_eq!(split_summary(&vec![0; length]), None, "{length}");

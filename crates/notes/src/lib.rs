@@ -15,7 +15,7 @@
 //! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
 //! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
-//! | [`unread`] | unread marks per user |
+//! | [`unread`], [`unread_replication`] | unread marks per user, and how replicas exchange them |
 //! | [`replica`], [`replication_settings`], [`instance`] | notes as replicas exchange them, what they exchange, and the positions up to which they have it |
 //!
 //! Promises: one transaction is one atomic batch; writers to one database queue, and a conflict is reported only to
@@ -67,6 +67,7 @@ pub mod shared_uids;
 pub mod soft_deletion;
 pub mod transaction;
 pub mod unread;
+pub mod unread_replication;
 pub mod view;
 pub mod writer;
 
@@ -84,11 +85,14 @@ mod recent_changes;
 mod records;
 mod timed_host;
 mod uid_allocation;
+mod unread_times;
 
 pub use access::{Access, AtLeast, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, AuthenticationMethod, Identity};
 pub use acl_history::{AclDifference, AclHistoryEntry};
-pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase, ServerSettings};
+pub use catalog::{
+    DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase, ServerSettings, UnreadReplication,
+};
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;
 pub use database_snapshot::DatabaseSnapshot;

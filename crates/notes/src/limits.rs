@@ -337,6 +337,15 @@ pub const TRUNCATED_BODY_BYTES: usize = 40 << 10;
 /// names of 10,000 items are below it.
 pub const REVISION_RECORD_BYTES_MAX: usize = 4 << 20;
 
+/// Maximum number of unread marks of a database that are kept for notes which have not arrived from other replicas.
+pub const PENDING_UNREAD_MARKS_MAX: u32 = 100_000;
+
+/// Maximum length of the name of a user whose unread marks come from another replica, in bytes.
+pub const UNREAD_USER_BYTES_MAX: usize = 1_024;
+
+/// Maximum number of blocks of unread marks whose times a purge removes in one batch, while writers wait.
+pub const PURGED_UNREAD_BLOCKS_MAX: usize = 1_000;
+
 /// Number of bytes of a content that are read at a time to prove that a server knows it.
 pub const PROOF_PIECE_BYTES: u64 = 1 << 20;
 

@@ -22,6 +22,7 @@ use crate::keys::{self, SummaryRecord};
 use crate::loser_records;
 use crate::note::NoteHeader;
 use crate::records;
+use crate::unread_times;
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
@@ -32,6 +33,7 @@ const RECORDS_MAX: usize = 10_000;
 pub fn purge(database: &Database) -> Result<usize> {
     let limit = database.clock.now().before(interval(&database.record()));
     database.check_not_dropped()?;
+    unread_times::purge(database)?;
     if database.lock().stubs == 0 {
         return Ok(0);
     }

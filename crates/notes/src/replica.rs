@@ -470,6 +470,7 @@ impl Writer<'_, '_> {
             self.batch.put(Table::Summary, &key, &summary.encode());
         }
         self.join_state(note, &arriving.state)?;
+        self.take_pending_marks(arriving.unid, note)?;
         Ok(note)
     }
 

@@ -27,6 +27,7 @@ use crate::ods::OdsVersion;
 use crate::records;
 use crate::shared_settings::SettingTimes;
 use crate::transaction::Transaction;
+use crate::unread_times;
 
 /// All databases of a server.
 pub struct Databases {
@@ -294,12 +295,18 @@ impl Databases {
         access.grant()?;
         let _open = self.lock_open();
         let database = access.database();
+        // Each transaction sees one version of the record.
+        let counters = database.lock();
         database.check_not_dropped()?;
-        let record = change(database.record().as_ref().clone());
+        let before = database.record();
+        let record = change(before.as_ref().clone());
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
-        self.commit_durably(&batch)?;
+        unread_times::change_options(&before, &record, *counters, &mut batch);
+        let ticket = self.store().commit(&batch)?;
         database.set_record(record);
+        drop(counters);
+        self.store().durable(ticket).wait()?;
         self.services.followers.notify(database.number);
         Ok(())
     }

@@ -162,6 +162,8 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) revisions: HashMap<NoteId, RevisionRecord>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
+    /// Records about unread marks in the table `meta` that this transaction has written, or deleted (`None`).
+    pub(crate) unread_records: HashMap<Vec<u8>, Option<Vec<u8>>>,
     /// `true` if a change failed after some of its writes. These writes must not be stored.
     pub(crate) is_uncommittable: bool,
 }
@@ -235,6 +237,7 @@ impl<'t> DatabaseChanges<'t> {
             released: HashSet::new(),
             revisions: HashMap::new(),
             unread: HashMap::new(),
+            unread_records: HashMap::new(),
             is_uncommittable: false,
         }
     }

@@ -4,6 +4,7 @@
 //! of the note itself, where folders count it. For every other user it is a bit in a table of that user, in blocks of
 //! [`BLOCK_NOTES`] notes. The key is the database, the user's name in lower case, 0 and the block number; the value is
 //! a bitmap of the read notes without its trailing zero bytes. A note that changes stays read; a new note is unread.
+//! If the marks replicate, changes also have times ([`crate::unread_replication`]).
 //!
 //! Users see and set only their own marks: the user is the one to whom the access was granted. The server itself may
 //! name any user.
@@ -16,22 +17,53 @@ use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::Grant;
+use crate::keys;
 use crate::note::Marks;
 use crate::records;
+use crate::unread_replication::MarkUpdate;
 use crate::writer::Writer;
 
 /// Number of notes whose bits share one record.
 pub const BLOCK_NOTES: u32 = 4_096;
 
 fn key(database: &Database, user: &Name, note: NoteId) -> Vec<u8> {
-    let mut key = database.number.to_key().to_vec();
-    key.extend_from_slice(user.canonical().to_lowercase().as_bytes());
-    key.push(0);
-    key.extend_from_slice(&(note.0 / BLOCK_NOTES).to_be_bytes());
-    key
+    keys::unread_block(database.number, &user.canonical().to_lowercase(), note.0 / BLOCK_NOTES)
 }
 
-fn is_owner(database: &Database, user: &Name) -> bool {
+/// The marks of a user for a block of notes.
+#[derive(Clone, Default)]
+pub(crate) struct MarkBits(Vec<u8>);
+
+impl MarkBits {
+    /// Parses the stored form, of which every value is valid.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
+    /// Returns `true` if the user has read a note of this block.
+    pub(crate) fn has(&self, note: NoteId) -> bool {
+        let (byte, mask) = bit(note);
+        self.0.get(byte).is_some_and(|bits| bits & mask != 0)
+    }
+
+    /// Sets whether the user has read a note of this block.
+    pub(crate) fn set(&mut self, note: NoteId, read: bool) {
+        let (byte, mask) = bit(note);
+        if self.0.len() <= byte {
+            self.0.resize(byte + 1, 0);
+        }
+        self.0[byte] = if read { self.0[byte] | mask } else { self.0[byte] & !mask };
+    }
+
+    /// Returns the read notes of the block with this number.
+    pub(crate) fn list(&self, block: u32) -> impl Iterator<Item = NoteId> {
+        let first = block.saturating_mul(BLOCK_NOTES);
+        let end = first.saturating_add(BLOCK_NOTES);
+        (first..end).map(NoteId).filter(|note| self.has(*note))
+    }
+}
+
+pub(crate) fn is_owner(database: &Database, user: &Name) -> bool {
     let record = database.record();
     !record.owner.is_empty() && record.owner == *user
 }
@@ -72,8 +104,7 @@ impl DatabaseSnapshot<'_> {
             return Ok(header.marks.contains(Marks::SEEN));
         }
         let bits = self.snapshot.get(Table::Unread, &key(database, user, note))?.unwrap_or_default();
-        let (byte, mask) = bit(note);
-        Ok(bits.get(byte).is_some_and(|bits| bits & mask != 0))
+        Ok(MarkBits(bits).has(note))
     }
 }
 
@@ -131,32 +162,45 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         visible.sort_unstable();
+        let user = user.canonical().to_lowercase();
+        if self.part.database.record().options.replicates_unread_marks() {
+            let update = MarkUpdate::Made(seen == Marks::SEEN);
+            let updates: Vec<_> = visible.into_iter().map(|note| (note, update)).collect();
+            return self.change_timed_marks(&user, &updates).map(drop);
+        }
         for block in visible.chunk_by(|a, b| a.0 / BLOCK_NOTES == b.0 / BLOCK_NOTES) {
-            self.mark_block(user, block, seen == Marks::SEEN)?;
+            self.mark_block(&user, block, seen == Marks::SEEN)?;
         }
         Ok(())
     }
 
-    fn mark_block(&mut self, user: &Name, notes: &[NoteId], read: bool) -> Result<()> {
+    fn mark_block(&mut self, user: &str, notes: &[NoteId], read: bool) -> Result<()> {
         let Some(first) = notes.first() else { return Ok(()) };
-        let key = key(self.part.database, user, *first);
-        let mut bits = match self.part.unread.get(&key) {
+        let block = first.0 / BLOCK_NOTES;
+        let mut bits = self.mark_bits(user, block)?;
+        notes.iter().for_each(|note| bits.set(*note, read));
+        self.put_mark_bits(user, block, bits);
+        Ok(())
+    }
+
+    /// Returns the marks of a user, whose name is in lower case, for a block of notes.
+    pub(crate) fn mark_bits(&self, user: &str, block: u32) -> Result<MarkBits> {
+        let key = keys::unread_block(self.part.database.number, user, block);
+        Ok(MarkBits(match self.part.unread.get(&key) {
             Some(written) => written.clone(),
             None => self.store.get(Table::Unread, &key)?.unwrap_or_default(),
-        };
-        for note in notes {
-            let (byte, mask) = bit(*note);
-            if bits.len() <= byte {
-                bits.resize(byte + 1, 0);
-            }
-            bits[byte] = if read { bits[byte] | mask } else { bits[byte] & !mask };
-        }
+        }))
+    }
+
+    /// Writes the marks of a user, whose name is in lower case, for a block of notes.
+    pub(crate) fn put_mark_bits(&mut self, user: &str, block: u32, bits: MarkBits) {
+        let key = keys::unread_block(self.part.database.number, user, block);
+        let MarkBits(mut bits) = bits;
         let length = bits.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
         bits.truncate(length);
         assert!(bits.len() <= (BLOCK_NOTES / 8) as usize, "a block has at most BLOCK_NOTES bits");
         self.part.touched = true;
         self.batch.put(Table::Unread, &key, &bits);
         self.part.unread.insert(key, bits);
-        Ok(())
     }
 }

@@ -158,6 +158,10 @@ impl Writer<'_, '_> {
         }
         if let Some(stub) = replaced {
             self.continue_revisions(&stub, &mut header, &new.items)?;
+            self.take_marks_of(stub.note, note)?;
+        }
+        if new.unid.is_some() {
+            self.take_pending_marks(unid, note)?;
         }
         let stored = self.put_items(note, NewContents::new(&new.items, &new.blobs))?;
         header.size = new.size.unwrap_or(stored);

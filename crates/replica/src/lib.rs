@@ -8,7 +8,8 @@
 //! A page of the list ends with a transaction of the source. When its notes are taken over, the position behind it is
 //! recorded in the last transaction of the page. So a pull that ends at any point has lost nothing, and the next one
 //! continues there. Within a page, design notes come first, because documents refer to folders, and then notes by
-//! ascending size, so that an interrupted pull has brought many notes and not one (`docs/replication.md`).
+//! ascending size, so that an interrupted pull has brought many notes and not one (`docs/replication.md`). The unread
+//! marks of users follow when all notes are there.
 
 pub mod limits;
 mod preview;
@@ -22,5 +23,7 @@ pub use preview::{Preview, PreviewStatistics};
 pub use pull::{Pull, PullStatistics, Transfer};
 pub use push::{Push, PushStatistics, PushTarget, RefusedNote, Written};
 pub use selection::Selection;
-pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, answer_with, log_unsent};
+pub use source::{
+    Answer, ListPage, Question, SourceNotes, UnreadPage, answer, answer_in_pages, answer_with, log_unsent,
+};
 pub use target::{HeldBackNotes, MissingContent, Target};

@@ -8,6 +8,13 @@ pub const CHANGES_PER_PAGE: usize = 2_000;
 /// Number of marks, keywords and folders above which a page has fewer changes.
 pub const STATES_PER_PAGE: usize = 100_000;
 
+/// Number of unread marks of a page of their list. A page has more if its last transaction or block has. A page in
+/// which each mark has a time of its own takes some 800 KB.
+pub const MARKS_PER_PAGE: usize = 10_000;
+
+/// Maximum number of unread marks of an answer: those of a page, of its last block, and of a transaction.
+pub const MARKS_PER_ANSWER_MAX: usize = 10 * MARKS_PER_PAGE;
+
 /// Maximum number of notes that one question asks for.
 pub const NOTES_PER_QUESTION_MAX: usize = 250;
 

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::Unid;
-use notes::instance::{ListProgress, Position, ReplicationHistory};
+use notes::instance::{ListProgress, Position, ReplicationHistory, UnreadHistory};
 use notes::limits::TRUNCATED_BODY_BYTES;
 use notes::replica::ListedNote;
 use notes::{Error, Result};
 
 use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, PAGES_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
 use crate::selection::Selection;
-use crate::source::{Answer, ListPage, Question, SourceNotes};
+use crate::source::{Answer, ListPage, Question, SourceNotes, UnreadPage};
 use crate::target::Target;
 
 /// What a pull has done so far.
@@ -40,6 +40,8 @@ pub struct PullStatistics {
     pub held_back: u64,
     /// Number of lists with which the title or options of the database have changed.
     pub settings: u64,
+    /// Number of unread marks of users that were taken over.
+    pub unread_marks: u64,
 }
 
 /// How notes are asked for.
@@ -75,6 +77,8 @@ enum State {
     Listing,
     /// The notes of a page are needed.
     Fetching(Page),
+    /// All notes are there. The next page of the list of unread marks is needed.
+    ListingMarks,
     Done,
 }
 
@@ -154,6 +158,10 @@ impl Pull {
             State::Done => return None,
             State::Listing => changes_after(&self.history, self.target.selection()),
             State::Fetching(page) => page.question(0, self.transfer),
+            State::ListingMarks => {
+                let UnreadHistory { position, place } = self.history.unread.clone();
+                Question::UnreadMarks { after: position, place }
+            }
         };
         Some((self.number, question))
     }
@@ -186,6 +194,7 @@ impl Pull {
         match (std::mem::replace(&mut self.state, State::Done), answer) {
             (State::Listing, Answer::Changes(page)) => self.take_list(page)?,
             (State::Fetching(page), Answer::Notes(notes)) => self.take_notes(page, &notes)?,
+            (State::ListingMarks, Answer::UnreadMarks(page)) => self.take_marks(page)?,
             // A source that answers another question than the one that it was asked cannot be understood.
             (state, _) => {
                 self.state = state;
@@ -223,8 +232,6 @@ impl Pull {
     /// Fails if pages repeatedly do not end behind the ones before, so that a source cannot keep this replica busy for
     /// ever. A source that was set back meanwhile begins again.
     fn check_progress(&mut self, page: &ListPage) -> Result<()> {
-        let is_endless =
-            || Error::invalid("the answer of another replica", "its list of changes does not come to an end");
         if self.pages > PAGES_MAX {
             return Err(is_endless());
         }
@@ -268,16 +275,41 @@ impl Pull {
                 self.must_compare |= self.target.has_new_settings()?;
             }
         }
-        let recorded = if self.must_compare { self.history.cleared() } else { self.history.clone() };
-        let skipped = self.target.finish_page(&page.known, &recorded, &mut self.statistics)?;
+        let skipped = self.target.finish_page(&page.known, &self.recorded(), &mut self.statistics)?;
         self.history.missed.extend(skipped);
         self.state = State::Listing;
         if page.end.is_some_and(|end| end.is_last) {
             self.target.release_uids()?;
-            self.state = State::Done;
+            self.state = if self.target.takes_unread_marks()? { State::ListingMarks } else { State::Done };
         }
         Ok(())
     }
+
+    /// Returns the history as it is to be recorded.
+    fn recorded(&self) -> ReplicationHistory {
+        if self.must_compare { self.history.cleared() } else { self.history.clone() }
+    }
+
+    /// Takes a page of unread marks over, and records the place behind it or, behind the last one, the position.
+    fn take_marks(&mut self, page: UnreadPage) -> Result<()> {
+        let UnreadPage { marks, place, is_last } = page;
+        self.pages += 1;
+        if self.pages > PAGES_MAX {
+            return Err(is_endless());
+        }
+        let position = place.changes.position;
+        self.history.unread = match is_last {
+            true => UnreadHistory { position: Some(position), place: None },
+            false => UnreadHistory { place: Some(place), ..self.history.unread },
+        };
+        self.target.receive_marks(&marks, &self.recorded(), &mut self.statistics)?;
+        self.state = if is_last { State::Done } else { State::ListingMarks };
+        Ok(())
+    }
+}
+
+fn is_endless() -> Error {
+    Error::invalid("the answer of another replica", "its list does not come to an end")
 }
 
 pub(crate) fn changes_after(history: &ReplicationHistory, selection: Option<Arc<Selection>>) -> Question {

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Unid};
-use notes::instance::{ListProgress, Position};
+use notes::instance::{ListProgress, Position, UnreadPlace};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
+use notes::unread_replication::UnreadMarks;
 use notes::{
     DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result, SharedSettings,
 };
 use store::blob::{ArrivedContent, BlobId, PreparedBlob};
 
-use crate::limits::{CHANGES_PER_PAGE, STATES_PER_PAGE};
+use crate::limits::{CHANGES_PER_PAGE, MARKS_PER_PAGE, STATES_PER_PAGE};
 use crate::selection::{Selection, Selector};
 
 /// A question of the target.
@@ -33,6 +34,24 @@ pub enum Question {
         /// `true` if documents are wanted truncated.
         are_truncated: bool,
     },
+    /// Asks for the unread marks of all users that changed after a position, or for all marks without one.
+    UnreadMarks {
+        /// The position up to which the target has all marks.
+        after: Option<Position>,
+        /// How far the target has come since.
+        place: Option<UnreadPlace>,
+    },
+}
+
+/// A page of the list of unread marks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UnreadPage {
+    /// The marks.
+    pub marks: Vec<UnreadMarks>,
+    /// The place behind the page.
+    pub place: UnreadPlace,
+    /// `true` if there are no further marks.
+    pub is_last: bool,
 }
 
 /// A page of the list of changes.
@@ -80,6 +99,8 @@ pub enum Answer {
     Changes(ListPage),
     /// The notes that still exist.
     Notes(SourceNotes),
+    /// A page of the list of unread marks.
+    UnreadMarks(UnreadPage),
 }
 
 /// Answers a question from a snapshot of the source, without contents of attachments.
@@ -136,6 +157,9 @@ pub fn answer_in_pages(
             }
             Ok(Answer::Notes(found))
         }
+        Question::UnreadMarks { after, place } => {
+            unread_page(snapshot, *after, place.as_ref(), changes_max).map(Answer::UnreadMarks)
+        }
     }
 }
 
@@ -151,6 +175,54 @@ impl SourceNotes {
         }
         self.notes.push(note);
     }
+}
+
+/// Returns the unread marks at the place of a target, up to the end of a transaction. The page has about as many marks
+/// as a page of changes has changes, but at most about [`MARKS_PER_PAGE`].
+///
+/// The rules are those of [`place_of`]. In a list of everything, the marks without times follow those that have some.
+fn unread_page(
+    snapshot: &DatabaseSnapshot<'_>,
+    after: Option<Position>,
+    place: Option<&UnreadPlace>,
+    changes_max: usize,
+) -> Result<UnreadPage> {
+    let marks_max = changes_max.saturating_mul(MARKS_PER_PAGE / CHANGES_PER_PAGE).max(1);
+    let names = snapshot.grant().names_digest();
+    let has_same_names = |position: &Position| position.names == names;
+    let received = after.filter(has_same_names).map(|position| snapshot.last_common(position)).transpose()?.flatten();
+    let begin = match received {
+        Some(received) if snapshot.is_unread_complete_since(received)? => Some(received),
+        _ => None,
+    };
+    let mut reached = UnreadPlace {
+        changes: ListProgress {
+            position: position_after(snapshot, begin.unwrap_or(Modseq(0)))?,
+            seen: position_after(snapshot, snapshot.modseq())?,
+            is_comparison: begin.is_none(),
+        },
+        without_times: None,
+    };
+    if let Some(place) = place.filter(|place| has_same_names(&place.changes.position)) {
+        let ListProgress { seen, is_comparison, .. } = place.changes;
+        let is_begun = is_comparison || begin.is_some();
+        if is_begun && snapshot.last_common(seen)? == Some(seen.modseq) {
+            reached.changes = ListProgress { seen: reached.changes.seen, ..place.changes };
+            reached.without_times.clone_from(&place.without_times);
+        }
+    }
+    let ListProgress { position, is_comparison, .. } = reached.changes;
+    if let Some(behind) = &reached.without_times {
+        let (marks, next) = snapshot.unread_without_times(behind, marks_max)?;
+        let is_last = next.is_none();
+        return Ok(UnreadPage { marks, place: UnreadPlace { without_times: next, ..reached }, is_last });
+    }
+    let since = if is_comparison { Modseq(0) } else { begin.unwrap_or(Modseq(0)) };
+    let (marks, next) = snapshot.unread_changes(since, position.modseq, marks_max)?;
+    reached.changes.position = position_after(snapshot, next.unwrap_or(snapshot.modseq()))?;
+    reached.without_times = (next.is_none() && is_comparison).then(Vec::new);
+    let is_last = next.is_none() && !is_comparison;
+    Ok(UnreadPage { marks, place: reached, is_last })
 }
 
 /// Logs that a note of the source cannot be sent.
@@ -247,16 +319,18 @@ fn page_of(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -
     }
     add_folders(snapshot, modseq, &is_old, &mut notes)?;
     notes.sort_by_key(|note| (!note.class.is_design(), note.size, note.unid));
-    let database = snapshot.database().path();
-    let position_after = |modseq| {
-        let reason = "it has no position for replicas; upgrade its structure again";
-        snapshot.position(modseq)?.ok_or_else(|| Error::invalid(format!("database {database}"), reason))
-    };
-    let position = position_after(modseq)?;
-    let seen = position_after(snapshot.modseq())?;
+    let position = position_after(snapshot, modseq)?;
+    let seen = position_after(snapshot, snapshot.modseq())?;
     let Place { is_comparison, is_position_unknown, .. } = *place;
     let settings = Some(snapshot.database().record().shared_settings());
     Ok(ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last, settings })
+}
+
+/// Returns the position behind a change of the source.
+fn position_after(snapshot: &DatabaseSnapshot<'_>, modseq: Modseq) -> Result<Position> {
+    let reason = "it has no position for replicas; upgrade its structure again";
+    let missing = || Error::invalid(format!("database {}", snapshot.database().path()), reason);
+    snapshot.position(modseq)?.ok_or_else(missing)
 }
 
 /// Adds the folders of listed notes that changed after the page: the target needs them first.

@@ -7,6 +7,7 @@ use base::{Modseq, Name, Timestamp, Unid};
 use notes::instance::ReplicationHistory;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
+use notes::unread_replication::UnreadMarks;
 use notes::{
     Access, AclFlags, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Error, Grant, Identity,
     NotExchanged, NoteClass, ReplicationSettings, Result, SharedSettings, level,
@@ -14,7 +15,7 @@ use notes::{
 use revision::DeletionRule;
 use store::blob::BlobId;
 
-use crate::limits::{COMPLETED_PRECISION, PROVED_CONTENT_BYTES_MIN};
+use crate::limits::{COMPLETED_PRECISION, MARKS_PER_ANSWER_MAX, PROVED_CONTENT_BYTES_MIN};
 use crate::pull::PullStatistics;
 use crate::selection::Selection;
 use crate::source::SourceNotes;
@@ -33,6 +34,8 @@ pub struct Target {
     held_back: HeldBackNotes,
     settings: ReplicationSettings,
     selection: Option<Arc<Selection>>,
+    /// `true` if the source offers the unread marks of users.
+    offers_unread_marks: bool,
 }
 
 /// What happens to notes that were deleted here so long ago that the deletion is forgotten, and that the source still
@@ -67,7 +70,32 @@ impl Target {
         let databases = Arc::clone(databases);
         let own_name = itself.name.clone();
         let itself = Arc::clone(itself);
-        Ok(Self { databases, itself, own_name, reader, depositor, source, source_name, held_back, settings, selection })
+        Ok(Self {
+            databases,
+            itself,
+            own_name,
+            reader,
+            depositor,
+            source,
+            source_name,
+            held_back,
+            settings,
+            selection,
+            offers_unread_marks: false,
+        })
+    }
+
+    /// Sets whether the source offers the unread marks of users.
+    #[must_use]
+    pub fn with_unread_marks(self, offers_unread_marks: bool) -> Self {
+        Self { offers_unread_marks, ..self }
+    }
+
+    /// Returns `true` if the source offers the unread marks of users, they replicate here, and the source may bring
+    /// them: those of others, as it may bring documents of others.
+    pub(crate) fn takes_unread_marks(&self) -> Result<bool> {
+        let replicates = self.reader.database().record().options.replicates_unread_marks();
+        Ok(self.offers_unread_marks && replicates && may_bring(self.source.grant()?.as_ref(), NoteClass::DOCUMENT))
     }
 
     /// Sets what happens to notes whose deletion is forgotten.
@@ -461,6 +489,44 @@ impl Target {
 }
 
 impl Target {
+    /// Takes over a page of unread marks, and records what was received.
+    pub(crate) fn receive_marks(
+        &self,
+        marks: &[UnreadMarks],
+        history: &ReplicationHistory,
+        statistics: &mut PullStatistics,
+    ) -> Result<()> {
+        if marks.iter().map(|marks| marks.unids.len()).sum::<usize>() > MARKS_PER_ANSWER_MAX {
+            return Err(Error::Limit {
+                what: "unread marks in an answer of another replica",
+                max: MARKS_PER_ANSWER_MAX,
+            });
+        }
+        let stored = self.reader.read()?.replication_history(self.source_name.canonical())?;
+        if marks.is_empty() && is_recorded(history, &stored) {
+            return Ok(());
+        }
+        let accesses = [&self.depositor];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        let mut writer = transaction.writer(0);
+        let received = writer.unread_marks_receive(marks)?;
+        writer.replication_history_set(self.source_name.canonical(), &limited(history.clone()))?;
+        let ticket = transaction.commit()?;
+        self.databases.store().durable(ticket).wait().map_err(Error::from)?;
+        statistics.unread_marks += received.changed;
+        if received.dropped > 0 {
+            tracing::warn!(
+                target: "replica",
+                database = %self.reader.database().path(),
+                source = %self.source_name,
+                dropped = received.dropped,
+                "too many unread marks wait for documents that have not arrived; the others were dropped, and \
+                 `doublet replication clear` asks for them again"
+            );
+        }
+        Ok(())
+    }
+
     /// Shows the notes that have arrived in folders to clients, at the end of a pull.
     pub(crate) fn release_uids(&self) -> Result<()> {
         let accesses = [&self.depositor];

@@ -16,7 +16,7 @@ use notes::replica::{ReplicaNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, DeletionRule,
     Identity, Item, ItemValue, Marks, NewDatabase, NewNote, ReplicationSettings, ServerSettings, SharedSettings,
-    UidRank, Writer, level,
+    UidRank, UnreadReplication, Writer, level,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target, answer_in_pages};
 use revision::Register;
@@ -26,6 +26,9 @@ use store::{Store, StoreOptions, SyncMode};
 const SERVERS: usize = 3;
 const DOCUMENTS: u64 = 4;
 const PATH: &str = "docs.nsf";
+
+/// Users who read documents, and do not own the database.
+const USERS: [&str; 3] = ["Bob/Acme", "Cleo/Acme", "Dan/Acme"];
 
 struct Server {
     number: usize,
@@ -64,9 +67,14 @@ impl Server {
         let databases = open(&memory, &clock, number as u64, rank);
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", AclLevel::Manager) });
+        acl.entries.extend(USERS.map(|user| AclEntry::new(user, AclLevel::Reader)));
         let new = NewDatabase {
             owner: Name::new("Ann/Acme"),
-            options: DatabaseOptions { keep_deleted_hours: keeps_deleted.then_some(48), ..DatabaseOptions::default() },
+            options: DatabaseOptions {
+                keep_deleted_hours: keeps_deleted.then_some(48),
+                unread_replication: UnreadReplication::Everywhere,
+                ..DatabaseOptions::default()
+            },
             ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl)
         };
         let database = databases.database_create(&new).expect("the database is created");
@@ -107,8 +115,16 @@ impl Server {
     }
 
     fn try_write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> notes::Result<T> {
-        let ann = Arc::new(Identity::person("Ann/Acme"));
-        let access: Access<level::Depositor> = self.database.authorize(&ann).expect("Ann may");
+        self.try_write_as("Ann/Acme", change)
+    }
+
+    fn try_write_as<T>(
+        &self,
+        user: &str,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+    ) -> notes::Result<T> {
+        let user = Arc::new(Identity::person(user));
+        let access: Access<level::Depositor> = self.database.authorize(&user).expect("the list names the user");
         let accesses = [&access];
         let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
         let outcome = change(&mut transaction.writer(0))?;
@@ -166,6 +182,35 @@ impl Server {
             // It is refused if another note has taken the UNID since.
             let _ = self.try_write(|writer| writer.note_restore(found.header.note));
         }
+    }
+
+    /// Lets a user read a document, mark it as unread, or mark all as read.
+    fn mark(&self, random: &SeededRandom) {
+        let user = USERS[random.below(USERS.len() as u64) as usize];
+        let chosen = Unid([random.below(DOCUMENTS) as u8 + 1; 16]);
+        let change = random.below(8);
+        let notes: Vec<NoteId> = match change {
+            0 => (1..=DOCUMENTS).filter_map(|number| self.find(Unid([number as u8; 16]))).collect(),
+            _ => self.find(chosen).into_iter().collect(),
+        };
+        let mark = |writer: &mut Writer<'_, '_>| match change {
+            0..5 => writer.mark_read(&notes),
+            _ => writer.mark_unread(&notes),
+        };
+        self.try_write_as(user, mark).expect("readers may");
+    }
+
+    /// Returns the users who have read each document.
+    fn readers(&self) -> BTreeMap<Unid, Vec<&'static str>> {
+        let access = self.itself();
+        let reading = access.read().expect("a snapshot");
+        let has_read = |user: &&str, note| reading.is_read_by(&Name::new(user), note).expect("a sound store");
+        let documents = self.notes().into_iter().filter(|note| note.items.is_some() && note.class.is_document());
+        let of = |unid| {
+            let note = reading.find(unid).expect("a sound store").expect("it exists");
+            USERS.into_iter().filter(|user| has_read(user, note)).collect()
+        };
+        documents.map(|note| (note.unid, of(note.unid))).collect()
     }
 
     fn change_state(&self, document: u64, random: &SeededRandom) {
@@ -377,6 +422,14 @@ enum WrongExchange {
     ClockOfBackup,
     /// Titles and options do not travel.
     NoSettings,
+    /// Unread marks have the time at which they arrive.
+    MarksAtArrival,
+    /// Unread marks name notes by their note ids.
+    MarksByNoteId,
+    /// Unread marks that are taken away do not travel.
+    OnlyReadMarks,
+    /// The list of unread marks continues behind its last page as if that were the position of the target.
+    MarksSinceLastPage,
 }
 
 impl WrongExchange {
@@ -390,6 +443,9 @@ impl WrongExchange {
                 progress.position.modseq = progress.position.modseq.min(current.modseq);
                 progress.position.instance = current.instance;
                 progress.seen = progress.position;
+            }
+            (Self::MarksSinceLastPage, Question::UnreadMarks { after: after @ Some(_), place: Some(place) }, _) => {
+                *after = Some(place.changes.position);
             }
             _ => {}
         }
@@ -434,6 +490,10 @@ impl WrongExchange {
             (Self::NoUidValidity, Answer::Notes(sent)) => {
                 sent.notes.iter_mut().for_each(|note| drop_uid_validity(&mut note.state));
             }
+            (Self::MarksAtArrival, Answer::UnreadMarks(page)) => {
+                page.marks.iter_mut().for_each(|marks| marks.register.time = now);
+            }
+            (Self::OnlyReadMarks, Answer::UnreadMarks(page)) => page.marks.retain(|marks| marks.register.is_set),
             (Self::NoFoldersBesideDocuments, Answer::Changes(page)) => {
                 let has_documents = page.notes.iter().any(|note| note.class.is_document());
                 page.notes.retain(|note| !has_documents || note.class.is_document());
@@ -491,6 +551,8 @@ struct Network {
     clients: MailClients,
     /// Decides when the title and options of a database change.
     settings: SeededRandom,
+    /// Decides what users read.
+    readers: SeededRandom,
 }
 
 impl Network {
@@ -518,6 +580,7 @@ impl Network {
             statistics: Vec::new(),
             clients: MailClients::new(seed),
             settings: SeededRandom::new(seed ^ 0x5E77),
+            readers: SeededRandom::new(seed ^ 0x4EAD),
         };
         if deletions == Deletions::Count {
             network.servers[0].set_options(|_, options| options.deletions = Some(DeletionRule::DeletionsCount));
@@ -538,6 +601,10 @@ impl Network {
     fn step(&mut self) {
         self.step_anything();
         self.change_settings();
+        if self.readers.below(5) == 0 {
+            let server = self.readers.below(SERVERS as u64) as usize;
+            self.servers[server].mark(&self.readers);
+        }
         let number = self.clients.random.below(SERVERS as u64) as usize;
         let server = &mut self.servers[number];
         server.latest = server.latest.max(server.clock.now());
@@ -640,7 +707,8 @@ impl Network {
         let itself = Arc::new(Identity::local_server(Server::name(target).as_str()));
         let other = Arc::new(Identity { server: true, ..Identity::person(Server::name(source).as_str()) });
         let made = Target::new(&server.databases, &server.database, &itself, &other);
-        let begun = Pull::begin(made.expect("the list names the other servers"));
+        let made = made.expect("the list names the other servers").with_unread_marks(true);
+        let begun = Pull::begin(made);
         server.pull = Some((source, begun.expect("a sound store")));
         self.pulls[target] += 1;
         self.ask(target);
@@ -707,6 +775,9 @@ impl Network {
                     return;
                 }
                 if let Some(wrong) = self.wrong {
+                    if wrong == WrongExchange::MarksByNoteId {
+                        self.name_by_note_ids(&mut answer, source, target);
+                    }
                     wrong.distort_answer(&mut answer, self.servers[target].clock.now(), &self.random);
                 }
                 if let Some((_, running)) = &mut self.servers[target].pull {
@@ -714,6 +785,19 @@ impl Network {
                     self.ask(target);
                 }
             }
+        }
+    }
+
+    /// Replaces the UNIDs of marks by those of the notes that have the same numbers in the target.
+    fn name_by_note_ids(&self, answer: &mut Answer, source: usize, target: usize) {
+        let Answer::UnreadMarks(page) = answer else { return };
+        let (source, target) = (self.servers[source].itself(), self.servers[target].itself());
+        let source = source.read().expect("a snapshot");
+        let target = target.read().expect("a snapshot");
+        for unid in page.marks.iter_mut().flat_map(|marks| &mut marks.unids) {
+            let note = source.find(*unid).expect("a sound store");
+            let same = note.and_then(|note| target.header(note).expect("a sound store"));
+            *unid = same.map_or(*unid, |header| header.unid);
         }
     }
 
@@ -764,6 +848,8 @@ fn run_with(wrong: Option<WrongExchange>, seed: u64, deletions: Deletions) -> Ne
             let first = expected.get(unid);
             panic!("seed {seed}: {unid} is {first:?} and, on server {}, {:?}", server.number, found.get(unid));
         }
+        let number = server.number;
+        assert_eq!(server.readers(), network.servers[0].readers(), "seed {seed}: the readers on server {number}");
     }
     let found: BTreeSet<u64> = network.servers.iter().flat_map(Server::values).collect();
     let deleted: BTreeSet<u64> = network.servers.iter().flat_map(|server| server.deleted.iter().copied()).collect();
@@ -851,6 +937,10 @@ fn wrong_exchanges_are_found() {
         WrongExchange::SameRanks,
         WrongExchange::ClockOfBackup,
         WrongExchange::NoSettings,
+        WrongExchange::MarksAtArrival,
+        WrongExchange::MarksByNoteId,
+        WrongExchange::OnlyReadMarks,
+        WrongExchange::MarksSinceLastPage,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::{Name, NoteId, Unid};
 use mail::content_names::{find_by_hash, name_by_hash};
 use notes::replica::{ReplicaNote, StateName};
+use notes::unread_replication::may_exchange_marks;
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use prost::Message as _;
 use proto::codec::{CallMessage as _, REPLY_BYTES_MAX};
@@ -18,7 +19,8 @@ use store::blob::BlobId;
 
 use super::{CallContext, check_count};
 use crate::convert::replication::{
-    note_to_proto, page_to_proto, position_from_proto, position_to_proto, progress_from_proto, selection_from_proto,
+    marks_to_proto, note_to_proto, page_to_proto, position_from_proto, position_to_proto, progress_from_proto,
+    selection_from_proto, unread_place_from_proto,
 };
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
@@ -57,6 +59,8 @@ pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) ->
         disabled: settings_of(context, &access)?.is_disabled,
         position: reading.position(reading.modseq())?.map(position_to_proto),
         has_known: has_known.unwrap_or(false),
+        unread_marks: record.options.replicates_unread_marks() && may_exchange_marks(reading.grant()),
+        unread_replication: record.options.unread_replication.name().to_owned(),
     };
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
@@ -152,7 +156,23 @@ pub(crate) fn list(
             page.notes.iter_mut().for_each(|note| shown.retain(&mut note.state));
             Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket()))
         }
-        Answer::Notes { .. } => Err(Error::Unavailable),
+        Answer::Notes { .. } | Answer::UnreadMarks { .. } => Err(Error::Unavailable),
+    }
+}
+
+/// Lists the unread marks of all users that changed after a position.
+pub(crate) fn list_unread_marks(
+    context: &CallContext,
+    request: &v1::ListUnreadMarksRequest,
+) -> Result<CallOutcome<v1::ListUnreadMarksReply>> {
+    let access = open(context, request.database.clone())?;
+    let after = request.after.as_ref().map(position_from_proto).transpose()?;
+    let place = Some(request.place.as_slice()).filter(|place| !place.is_empty());
+    let place = place.map(unread_place_from_proto).transpose()?;
+    let reading = context.read(&access)?;
+    match replica::answer(&reading, &Question::UnreadMarks { after, place })? {
+        Answer::UnreadMarks(page) => Ok(CallOutcome::when_durable(marks_to_proto(page), reading.ticket())),
+        Answer::Changes(_) | Answer::Notes(_) => Err(Error::Unavailable),
     }
 }
 

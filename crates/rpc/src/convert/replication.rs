@@ -1,13 +1,14 @@
 //! Conversion between the protocol and what replicas exchange. All functions are pure.
 
 use base::{Timestamp, Unid};
-use notes::instance::{ListProgress, Position};
+use notes::instance::{ListProgress, Position, UnreadPlace};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
+use notes::unread_replication::UnreadMarks;
 use notes::{NoteClass, SharedSetting, SharedSettings};
 use proto::v1;
 use proto::v1::state_value::Name;
-use replica::{ListPage, Selection};
+use replica::{ListPage, Selection, UnreadPage};
 use revision::{DeletionRule, Register, Revision, RevisionId};
 use store::blob::BlobId;
 
@@ -131,6 +132,44 @@ pub fn selection_to_proto(selection: &Selection) -> v1::ReplicaSelection {
 pub fn selection_from_proto(selection: v1::ReplicaSelection) -> Selection {
     let v1::ReplicaSelection { formula, folders, saved_since_us } = selection;
     Selection { formula, folders, saved_since: (saved_since_us != 0).then_some(Timestamp(saved_since_us)) }
+}
+
+/// Converts a page of unread marks to the protocol's type.
+#[must_use]
+pub fn marks_to_proto(page: UnreadPage) -> v1::ListUnreadMarksReply {
+    let to_proto = |marks: UnreadMarks| v1::UnreadMarks {
+        user: marks.user,
+        read: marks.register.is_set,
+        time_us: marks.register.time.0,
+        unids: marks.unids.iter().flat_map(|unid| unid.0).collect(),
+    };
+    v1::ListUnreadMarksReply {
+        marks: page.marks.into_iter().map(to_proto).collect(),
+        place: page.place.encode(),
+        last: page.is_last,
+    }
+}
+
+/// Converts a page of unread marks from another server.
+pub fn marks_from_proto(page: v1::ListUnreadMarksReply) -> Result<UnreadPage> {
+    let from_proto = |marks: v1::UnreadMarks| -> Result<UnreadMarks> {
+        let (unids, rest) = marks.unids.as_chunks::<16>();
+        if !rest.is_empty() {
+            return Err(Error::invalid("the UNIDs of unread marks must have 16 bytes each"));
+        }
+        let register = Register::new(marks.read, Timestamp(marks.time_us));
+        Ok(UnreadMarks { user: marks.user, register, unids: unids.iter().copied().map(Unid).collect() })
+    };
+    Ok(UnreadPage {
+        marks: page.marks.into_iter().map(from_proto).collect::<Result<_>>()?,
+        place: unread_place_from_proto(&page.place)?,
+        is_last: page.last,
+    })
+}
+
+/// Parses a place in a list of unread marks, which is opaque for other servers.
+pub fn unread_place_from_proto(place: &[u8]) -> Result<UnreadPlace> {
+    UnreadPlace::decode(place).map_err(|_| Error::invalid("the place in the list of unread marks cannot be read"))
 }
 
 fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
@@ -341,6 +380,25 @@ mod tests {
         assert_eq!(progress_from_proto(&progress_to_proto(progress)).expect("written progress is valid"), progress);
         let no_position = v1::ChangedNotes { position: None, ..page_to_proto(page) };
         assert!(page_from_proto(no_position).is_err());
+    }
+
+    #[test]
+    fn unread_marks_read_back() {
+        let position = Position { instance: notes::instance::InstanceId(5), modseq: Modseq(6), names: [7; 16] };
+        let changes = ListProgress { position, seen: position, is_comparison: true };
+        let register = Register::new(true, Timestamp(4));
+        let unids = vec![Unid([1; 16]), Unid([2; 16])];
+        let page = UnreadPage {
+            marks: vec![UnreadMarks { user: "cn=ann/o=acme".to_owned(), register, unids }],
+            place: UnreadPlace { changes, without_times: Some(vec![3]) },
+            is_last: true,
+        };
+        let sent = marks_to_proto(page.clone());
+        assert_eq!(marks_from_proto(sent.clone()).expect("a written page is valid"), page);
+        let mut cut = sent.clone();
+        cut.marks[0].unids.truncate(31);
+        assert!(marks_from_proto(cut).is_err());
+        assert!(marks_from_proto(v1::ListUnreadMarksReply { place: Vec::new(), ..sent }).is_err());
     }
 
     #[test]

@@ -176,6 +176,13 @@ table! { Replication {
         self.divided_unary(request, replication::list).await
     }
 
+    async fn list_unread_marks(
+        &self,
+        request: Request<v1::ListUnreadMarksRequest>,
+    ) -> Outcome<v1::ListUnreadMarksReply> {
+        self.divided_unary(request, replication::list_unread_marks).await
+    }
+
     async fn read_replica_notes(
         &self,
         request: Request<v1::ReadReplicaNotesRequest>,

@@ -97,6 +97,7 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: plan(), query: "a".into(), ..Default::default() };
         "Replication/GetReplica" FROM_READER, replication.get_replica |_n| p::GetReplicaRequest { database: plan(), ..Default::default() };
         "Replication/ListChangedNotes" FROM_READER, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
+        "Replication/ListUnreadMarks" SERVERS, replication.list_unread_marks |_n| p::ListUnreadMarksRequest { database: plan(), ..Default::default() };
         "Replication/OfferReplicaNotes" FROM_READER, replication.offer_replica_notes |_n| p::OfferReplicaNotesRequest { database: plan(), ..Default::default() };
         "Replication/RequestPull" SERVERS, replication.request_pull |_n| p::RequestPullRequest::default();
         "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest::default();

@@ -54,6 +54,7 @@ pub(super) fn new_replica(source: &RemoteDatabase<'_>, itself: &Name, other: &Na
     let options = DatabaseOptions {
         purge_interval_days: source.purge_interval_days,
         keep_deleted_hours: source.keep_deleted_hours,
+        unread_replication: source.unread_replication,
         ..DatabaseOptions::default()
     };
     NewDatabase {
@@ -115,6 +116,7 @@ pub(super) fn pull_changes(
     let clock = target.databases.clock();
     let began = clock.monotonic();
     let receiver = receiver.with_held_back(held_back).with_source_clock(source.clock);
+    let receiver = receiver.with_unread_marks(source.offers_unread_marks);
     let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
     let step = format!("{}: receiving from {}", source.path, server.label());
     while let Some((number, question)) = pull.question() {
@@ -175,6 +177,7 @@ pub(super) fn counts_of(statistics: &PullStatistics, bytes: u64) -> Vec<(&'stati
         ("LeftOut", statistics.left_out),
         ("Skipped", statistics.skipped),
         ("HeldBack", statistics.held_back),
+        ("UnreadMarks", statistics.unread_marks),
         ("BytesReceived", bytes),
     ]
 }
@@ -214,6 +217,7 @@ impl PulledDatabase {
             ("left_out", json!(statistics.left_out)),
             ("skipped", json!(statistics.skipped)),
             ("held_back", json!(statistics.held_back)),
+            ("unread_marks", json!(statistics.unread_marks)),
             ("bytes", json!(self.bytes)),
             ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
         ])

@@ -19,7 +19,7 @@ use config::Config;
 use instance::Instance;
 use instance::data_folder::{DataFolder, read_limited, write_private};
 use instance::system::SystemRandom;
-use notes::{AuthenticationMethod, Database, DatabaseKind, Identity};
+use notes::{AuthenticationMethod, Database, DatabaseKind, Identity, UnreadReplication};
 use replica::{HeldBackNotes, PullStatistics, Push, PushStatistics, RefusedNote};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -379,7 +379,9 @@ impl LocalSession<'_> {
                 source.path
             )));
         }
-        let new = new_replica(source, &self.itself.name, &self.server.identity.name);
+        let mut new = new_replica(source, &self.itself.name, &self.server.identity.name);
+        // Unread marks of all users are no concern of a person's folder.
+        new.options.unread_replication = UnreadReplication::default();
         Ok(self.instance.databases.database_create(&new)?)
     }
 

@@ -329,6 +329,7 @@ impl PulledDatabase {
             disabled: self.is_disabled,
             skipped: statistics.skipped,
             held_back: statistics.held_back,
+            unread_marks: statistics.unread_marks,
             milliseconds: u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -349,6 +350,7 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
         ("left_out", json!(pushed.left_out)),
         ("skipped", json!(pushed.skipped)),
         ("held_back", json!(pushed.held_back)),
+        ("unread_marks", json!(pushed.unread_marks)),
         ("milliseconds", json!(pushed.milliseconds)),
     ])
 }

@@ -13,15 +13,15 @@ use base::{Name, ReplicaId, Timestamp, Unid};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
-use notes::instance::{ListProgress, Position};
+use notes::instance::{ListProgress, Position, UnreadPlace};
 use notes::replica::{ListedNote, ReplicaNote};
-use notes::{DatabaseKind, Identity, Item, ItemValue, SharedSettings};
+use notes::{DatabaseKind, Identity, Item, ItemValue, SharedSettings, UnreadReplication};
 use prost::Message as _;
 use proto::v1::database_key::Key;
 use proto::v1::deposit_mail_request::Part;
 use replica::{Answer, ListPage, MissingContent, Question, Selection, SourceNotes, Target};
 use rpc::convert::replication::{
-    note_from_proto, page_from_proto, position_to_proto, progress_to_proto, selection_to_proto,
+    marks_from_proto, note_from_proto, page_from_proto, position_to_proto, progress_to_proto, selection_to_proto,
 };
 use store::blob::BlobId;
 use tokio::runtime::Handle;
@@ -242,6 +242,8 @@ impl RemoteServer {
             purge_interval_days: u16::try_from(replica.purge_interval_days).unwrap_or(u16::MAX),
             keep_deleted_hours: u16::try_from(replica.keep_deleted_hours).ok().filter(|hours| *hours > 0),
             is_disabled: replica.disabled,
+            offers_unread_marks: replica.unread_marks,
+            unread_replication: UnreadReplication::of_name(&replica.unread_replication).unwrap_or_default(),
             clock: Timestamp(replica.clock_us),
             hashes: HashMap::new(),
             bytes: 0,
@@ -281,6 +283,10 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) keep_deleted_hours: Option<u16>,
     /// `true` if the settings of the other server exclude the database from replication with this one.
     pub(super) is_disabled: bool,
+    /// `true` if the other server lists the unread marks of users for this one.
+    pub(super) offers_unread_marks: bool,
+    /// With which servers the unread marks of the database replicate.
+    pub(super) unread_replication: UnreadReplication,
     /// The clock of the other server when the database was opened.
     pub(super) clock: Timestamp,
     /// The hashes of the contents of the notes in the answer that is being completed, by their names in this store.
@@ -305,6 +311,7 @@ struct Asked {
 enum Reply {
     Changes(v1::ChangedNotes),
     Notes(Vec<v1::ReplicaNote>, MemoryPermit),
+    UnreadMarks(v1::ListUnreadMarksReply),
 }
 
 impl Reply {
@@ -312,6 +319,7 @@ impl Reply {
         match self {
             Self::Changes(page) => page.encoded_len() as u64,
             Self::Notes(notes, _) => notes.iter().map(|note| note.encoded_len() as u64).sum(),
+            Self::UnreadMarks(page) => page.encoded_len() as u64,
         }
     }
 }
@@ -366,6 +374,7 @@ impl RemoteDatabase<'_> {
         self.bytes += reply.bytes();
         match reply {
             Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(AdminError::refused),
+            Reply::UnreadMarks(page) => marks_from_proto(page).map(Answer::UnreadMarks).map_err(AdminError::refused),
             Reply::Notes(notes, memory) => {
                 self.memory = Some(memory);
                 self.complete(target, notes, watch)
@@ -386,6 +395,15 @@ impl RemoteDatabase<'_> {
                 self.server.runtime.spawn(async move {
                     let listed = within(stub.list_changed_notes(request)).await?;
                     Ok(Reply::Changes(listed.into_inner()))
+                })
+            }
+            Question::UnreadMarks { after, place } => {
+                let after = after.map(position_to_proto);
+                let place = place.as_ref().map(UnreadPlace::encode).unwrap_or_default();
+                let request = v1::ListUnreadMarksRequest { database, after, place };
+                self.server.runtime.spawn(async move {
+                    let listed = within(stub.list_unread_marks(request)).await?;
+                    Ok(Reply::UnreadMarks(listed.into_inner()))
                 })
             }
             Question::Notes { unids, are_truncated } => {
