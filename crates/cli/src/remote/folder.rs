@@ -88,7 +88,7 @@ pub struct NoteSelector {
 }
 
 impl NoteSelector {
-    fn keys(&self) -> Result<Vec<v1::NoteKey>, CommandError> {
+    pub(super) fn keys(&self) -> Result<Vec<v1::NoteKey>, CommandError> {
         self.notes.iter().map(|text| note::parse_note_key(text)).collect()
     }
 }

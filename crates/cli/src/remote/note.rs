@@ -13,6 +13,7 @@ use client::{Client, v1};
 use serde_json::{Map, Value, json};
 
 use super::database::key;
+use super::folder::NoteSelector;
 use super::item::{read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
@@ -95,6 +96,16 @@ pub enum NoteCommand {
         /// `$ConflictAction` requests it.
         #[arg(long, value_name = "NAME[:TYPE]=VALUE", requires = "expect")]
         base: Vec<String>,
+    },
+    /// Marks documents as read, or as unread.
+    Mark {
+        /// Path of the database in the catalog.
+        database: String,
+        #[command(flatten)]
+        notes: NoteSelector,
+        /// Marks them as unread.
+        #[arg(long)]
+        unread: bool,
     },
     /// Deletes a note. If the database keeps deleted documents (`doublet db set --keep-deleted`), a document can be
     /// restored during that time.
@@ -244,6 +255,12 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
                 base,
             };
             updated_note(client.notes().update_note(request).await)
+        }
+        NoteCommand::Mark { database, notes, unread } => {
+            let notes = notes.keys()?;
+            let request = v1::MarkNotesRequest { database: Some(key(database)), notes, unread };
+            client.notes().mark_notes(request).await.map_err(call_error)?;
+            Ok(Answer::message(if unread { "Marked as unread." } else { "Marked as read." }))
         }
         NoteCommand::Delete { database, note, expect, soft, permanent } => {
             let request = v1::DeleteNoteRequest {
