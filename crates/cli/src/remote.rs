@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use admin::Answer;
 use admin::request::SearchRequest;
-use admin::servers::complete_address;
+use admin::servers::with_port;
 use clap::Subcommand;
 use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, ConnectOptions, Trust};
@@ -231,7 +231,8 @@ pub fn options_for(global: &GlobalOptions, config: &Config, server: &str) -> Res
         None => Trust::roots(&read(&config.router.roots)?),
     };
     let trust = trust.map_err(CommandError::new)?;
-    Ok(ConnectOptions { compression: global.remote.compress, ..ConnectOptions::new(&complete_address(server), trust) })
+    let address = with_port(server).map_err(CommandError::new)?;
+    Ok(ConnectOptions { compression: global.remote.compress, ..ConnectOptions::new(&address, trust) })
 }
 
 /// Returns the address of the server that runs on the data folder.
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn default_port_is_added() {
-        let check = |server: &str, expected: &str| assert_eq!(complete_address(server), expected);
+        let check = |server: &str, expected: &str| assert_eq!(with_port(server).ok().as_deref(), Some(expected));
         check("hub.acme.example", "hub.acme.example:1352");
         check("hub.acme.example:1", "hub.acme.example:1");
         check("192.0.2.1", "192.0.2.1:1352");

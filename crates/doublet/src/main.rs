@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The server that the command line starts.
 const SERVER: ServerFunctions = ServerFunctions {
-    prepare: |config| server::descriptors::prepare(config).map_err(|error| error.to_string()),
+    prepare,
     run: |instance, started| server::serve::run(instance, started).map_err(|error| error.to_string()),
     check_files: server::serve::check_files,
     join: |config, request, report| {
@@ -46,6 +46,11 @@ impl LocalService for Local {
     fn end(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(self.0.end())
     }
+}
+
+fn prepare(config: &mut Config) -> Result<(), String> {
+    LocalStore::refuse_server(&DataFolder::new(&config.server.data)).map_err(|error| error.to_string())?;
+    server::descriptors::prepare(config).map_err(|error| error.to_string())
 }
 
 fn open_local(config: Config) -> Result<Box<dyn LocalService>, String> {

@@ -146,4 +146,9 @@ fn folders_belong_to_one_person_and_one_server() {
     world.folder.check_fails(&["--local", "nothing", "db", "list"], "has no local replicas");
     world.folder.check_fails(&["--local", &local, "db", "list", "--user", "ann"], "needs no connection");
     world.folder.check_fails(&["--local", &local, "user", "list"], "--local cannot be used here");
+    let words = ["--local", &local, "replicate", "localhost:99999", "--certificate", &certificate];
+    world.folder.fails_as_user("ann", &words, "\"localhost:99999\" is not a host with an optional port");
+    let serve = std::process::Command::new(env!("CARGO_BIN_EXE_doublet")).args(["--data", &local, "serve"]).output();
+    let text = crate::text(&serve.expect("the program runs").stderr);
+    assert!(text.contains("has the local replicas of a person"), "{text}");
 }

@@ -80,6 +80,18 @@ impl LocalStore {
         parsed.map(Some).ok_or_else(unreadable)
     }
 
+    /// Fails if a folder has local replicas: a server would take them for its own databases.
+    pub fn refuse_server(data: &DataFolder) -> Result<(), AdminError> {
+        if !path(data).exists() {
+            return Ok(());
+        }
+        let folder = data.path().display();
+        Err(AdminError::Refused(format!(
+            "{folder} has the local replicas of a person, and cannot be the data folder of a server; name another \
+             folder with --data, or use these with `doublet --local {folder}`"
+        )))
+    }
+
     fn parse(value: &Value) -> Option<Self> {
         if value["version"] != FILE_VERSION {
             return None;

@@ -266,7 +266,11 @@ impl RemoteServer {
     }
 
     pub(super) fn failed(&self, status: &client::Status) -> AdminError {
-        AdminError::Refused(format!("{}: {}", self.label(), status.message()))
+        let advice = match status.code() {
+            client::Code::Unavailable => "; the next replication continues where this one has ended",
+            _ => "",
+        };
+        AdminError::Refused(format!("{}: {}{advice}", self.label(), status.message()))
     }
 }
 
