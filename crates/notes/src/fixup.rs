@@ -20,6 +20,7 @@
 mod database_records;
 mod repair;
 mod salvage;
+mod unread_times;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -49,6 +50,7 @@ use crate::view::index::ViewIndex;
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::view_format::ViewDesign;
 use salvage::KeyValues;
+use unread_times::UnreadTimesSurvey;
 
 /// A defect of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub enum FixupFinding {
     TableDamaged { table: &'static str, reason: String },
     /// Unread marks of users cannot be read. The notes in question will count as unread for them.
     UnreadMarks { reason: String },
+    /// The times of unread marks, or their order, are wrong. Times that cannot be read are removed, and the marks stay.
+    UnreadTimes { reason: String },
     /// A note refers to content that is missing in the blob store.
     BlobMissing { note: NoteId, blob: BlobId },
     /// The stored access control list cannot be read, but the open database has it in memory.
@@ -120,6 +124,7 @@ impl fmt::Display for FixupFinding {
             }
             Self::TableDamaged { table, reason } => write!(f, "table {table} cannot be read: {reason}"),
             Self::UnreadMarks { reason } => write!(f, "unread marks cannot be read: {reason}"),
+            Self::UnreadTimes { reason } => write!(f, "unread marks that replicate: {reason}"),
             Self::BlobMissing { note, blob } => {
                 write!(f, "note {note}: attachment {} is missing", base::hex::lower(&blob.0))
             }
@@ -317,6 +322,7 @@ struct Survey<'s> {
     deletions: BTreeSet<NoteId>,
     /// The readable part of the unread marks, if not all of them can be read.
     unread_left: Option<KeyValues>,
+    unread_times: UnreadTimesSurvey,
     /// The keywords in memory. The store has at least as many.
     keywords: Arc<Keywords>,
     /// `true` if the keywords must be rewritten.
@@ -346,6 +352,7 @@ impl<'s> Survey<'s> {
             unids_of_lost: HashMap::new(),
             deletions: BTreeSet::new(),
             unread_left: None,
+            unread_times: UnreadTimesSurvey::default(),
             keywords,
             keywords_broken: false,
         }
@@ -803,6 +810,10 @@ impl<'s> Survey<'s> {
         if let Some(reason) = damage {
             self.report_finding(FixupFinding::UnreadMarks { reason });
             self.unread_left = Some(left);
+        }
+        self.unread_times = UnreadTimesSurvey::check(self.reader, self.number, self.stored.modseq)?;
+        for reason in self.unread_times.reasons.clone() {
+            self.report_finding(FixupFinding::UnreadTimes { reason });
         }
         Ok(())
     }

@@ -302,7 +302,7 @@ impl Databases {
         let record = change(before.as_ref().clone());
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
-        unread_times::change_options(&before, &record, *counters, &mut batch);
+        unread_times::change_options(self.store().as_ref(), (&before, &record), *counters, &mut batch)?;
         let ticket = self.store().commit(&batch)?;
         database.set_record(record);
         drop(counters);

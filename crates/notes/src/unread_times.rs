@@ -16,6 +16,7 @@ use crate::catalog::DatabaseRecord;
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{Result, damaged};
+use crate::instance::{ReplicationHistory, UnreadHistory};
 use crate::keys;
 use crate::limits::PURGED_UNREAD_BLOCKS_MAX;
 use crate::unread::BLOCK_NOTES;
@@ -209,13 +210,27 @@ impl UnreadState {
 }
 
 /// Adds what a change of the options of a database means for the times: they begin, or are removed.
-pub(crate) fn change_options(before: &DatabaseRecord, after: &DatabaseRecord, counters: Counters, batch: &mut Batch) {
+///
+/// Marks that were changed without the option have no times, so those of other replicas may be later although they were
+/// received before. Therefore everything is compared in both directions when the times begin.
+pub(crate) fn change_options(
+    reader: &dyn TableReader,
+    (before, after): (&DatabaseRecord, &DatabaseRecord),
+    counters: Counters,
+    batch: &mut Batch,
+) -> Result<()> {
     let number = after.number;
     match (before.options.replicates_unread_marks(), after.options.replicates_unread_marks()) {
         (false, true) => {
             // Other replicas know nothing of the marks that have changed until now.
             let state = UnreadState { purged: counters.modseq, pending: 0 };
             batch.put(Table::Meta, &keys::unread_state(number), &state.encode());
+            let mut cursor = reader.scan(Table::Meta, &keys::replication_histories(number), Direction::Forward)?;
+            while let Some((key, value)) = cursor.next()? {
+                let history = ReplicationHistory::decode(value).unwrap_or_default();
+                let history = ReplicationHistory { unread: UnreadHistory::default(), ..history };
+                batch.put(Table::Meta, key, &history.encode());
+            }
         }
         (true, false) => {
             let ranges = [keys::all_unread_times(number), keys::unread_changes_after(number, Modseq(0))];
@@ -227,6 +242,7 @@ pub(crate) fn change_options(before: &DatabaseRecord, after: &DatabaseRecord, co
         }
         (false, false) | (true, true) => {}
     }
+    Ok(())
 }
 
 /// Removes the times of changes that were made here before the purge interval, and marks of notes that have not arrived

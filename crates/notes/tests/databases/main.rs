@@ -28,6 +28,7 @@ mod revisions;
 mod save;
 mod server_databases;
 mod soft_deletion;
+mod unread_times;
 mod view_model;
 mod view_size;
 mod view_usage;

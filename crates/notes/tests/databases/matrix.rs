@@ -576,6 +576,11 @@ const WRITING: &[Row] = &[
     ("Writer::state_receive", Server, |c| {
         c.write(|w| w.state_receive((UNID, notes::NoteClass::DOCUMENT), &[]).map(|_| true))
     }),
+    ("DatabaseSnapshot::unread_changes", Server, |c| {
+        c.read(|r| r.unread_changes(Modseq(0), Modseq(0), 10).map(|_| true))
+    }),
+    ("DatabaseSnapshot::unread_without_times", Server, |c| c.read(|r| r.unread_without_times(&[], 10).map(|_| true))),
+    ("Writer::unread_marks_receive", Server, |c| c.write(|w| w.unread_marks_receive(&[]).map(|_| true))),
     ("Writer::uids_release", Server, |c| c.write(|w| w.uids_release())),
     ("Writer::replication_history_set", Server, |c| {
         let history = ReplicationHistory::default();
@@ -862,7 +867,7 @@ const EXEMPT_METHODS: &[&str] = &[
     "Access::database Access::identity Access::grant Access::downgrade",
     // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
     // for quotas.
-    "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::last_common DatabaseSnapshot::replication_history DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
+    "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::last_common DatabaseSnapshot::replication_history DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::is_unread_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
     // What is told of the versions that lost conflicts, after a check of the note, and from a header.
     "DatabaseSnapshot::losers DatabaseSnapshot::winner_of",
     // Used by the server itself, without an identity.

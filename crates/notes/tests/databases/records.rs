@@ -14,7 +14,7 @@ use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
     DatabaseKind, DatabaseOptions, DatabaseRecord, DeletionRule, FolderEntry, FolderState, FullTextSchedule, Item,
     ItemFlags, ItemValue, Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion,
-    SettingTimes, Summary,
+    SettingTimes, Summary, UnreadReplication,
 };
 use proptest::prelude::*;
 use revision::RevisionId;
@@ -125,8 +125,9 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
     ];
     let quota = prop::option::of(0..u64::MAX);
     let kept = prop::option::of(1..u16::MAX);
-    (any::<u16>(), any::<[bool; 3]>(), quota, full_text, kept).prop_map(
-        |(purge_interval_days, switches, quota_bytes, full_text, keep_deleted_hours)| {
+    let replication = prop::sample::select(UnreadReplication::ALL.to_vec());
+    (any::<u16>(), any::<[bool; 3]>(), quota, full_text, kept, replication).prop_map(
+        |(purge_interval_days, switches, quota_bytes, full_text, keep_deleted_hours, unread_replication)| {
             let [no_unread_marks, no_view_updates, is_open_to_couchdb] = switches;
             DatabaseOptions {
                 purge_interval_days,
@@ -137,6 +138,7 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
                 keep_deleted_hours,
                 is_open_to_couchdb,
                 deletions: None,
+                unread_replication,
             }
         },
     )

@@ -4,3 +4,4 @@ mod exchange;
 mod push;
 mod selective;
 mod simulation;
+mod unread_marks;

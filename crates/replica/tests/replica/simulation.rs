@@ -428,8 +428,6 @@ enum WrongExchange {
     MarksByNoteId,
     /// Unread marks that are taken away do not travel.
     OnlyReadMarks,
-    /// The list of unread marks continues behind its last page as if that were the position of the target.
-    MarksSinceLastPage,
 }
 
 impl WrongExchange {
@@ -443,9 +441,6 @@ impl WrongExchange {
                 progress.position.modseq = progress.position.modseq.min(current.modseq);
                 progress.position.instance = current.instance;
                 progress.seen = progress.position;
-            }
-            (Self::MarksSinceLastPage, Question::UnreadMarks { after: after @ Some(_), place: Some(place) }, _) => {
-                *after = Some(place.changes.position);
             }
             _ => {}
         }
@@ -940,7 +935,6 @@ fn wrong_exchanges_are_found() {
         WrongExchange::MarksAtArrival,
         WrongExchange::MarksByNoteId,
         WrongExchange::OnlyReadMarks,
-        WrongExchange::MarksSinceLastPage,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];
