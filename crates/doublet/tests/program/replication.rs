@@ -123,6 +123,58 @@ fn two_servers_replicate_a_discussion() {
     }
 }
 
+/// Returns what Ann has not read in the discussion.
+fn unread_of_ann(folder: &TestFolder) -> Vec<String> {
+    let listed = folder.as_user("ann", &["note", "list", "talk.nsf", "--item", "Subject", "--limit", "0"]);
+    let rows = listed.as_array().expect("a list").iter().filter(|row| row["unread"] == json!(true));
+    let mut subjects: Vec<String> = rows.filter_map(|row| row["Subject"].as_str().map(str::to_owned)).collect();
+    subjects.sort();
+    subjects
+}
+
+#[test]
+fn what_a_user_has_read_on_one_server_is_read_on_the_other() {
+    let pair = Pair::new();
+    pair.create_database();
+    let hub = pair.hub.serve();
+    let spoke = pair.spoke.serve();
+    let ann = |folder: &TestFolder, words: &[&str]| folder.as_user("ann", words);
+    let mut made = Vec::new();
+    for subject in ["Subject=One", "Subject=Two", "Subject=Three"] {
+        let note = ann(&pair.hub, &["note", "create", "talk.nsf", subject]);
+        made.push(note["unid"].as_str().expect("it has one").to_owned());
+    }
+    let shown = pair.hub.json(&["db", "show", "talk.nsf"]);
+    assert_eq!((&shown["unread_replication"], &shown["owner"]), (&json!("cluster"), &json!("")), "{shown}");
+    ann(&pair.hub, &["note", "mark", "talk.nsf", &made[0]]);
+    replicate(&pair.spoke, &hub, "hub", &[]);
+    assert_eq!(unread_of_ann(&pair.hub), ["Three", "Two"]);
+    assert_eq!(unread_of_ann(&pair.spoke), ["One", "Three", "Two"], "marks stay within a cluster by default");
+    for folder in [&pair.hub, &pair.spoke] {
+        folder.check(&["db", "set", "talk.nsf", "--unread-replication", "everywhere"], "was changed");
+    }
+    ann(&pair.spoke, &["note", "mark", "talk.nsf", &made[1]]);
+    let row = replicate(&pair.spoke, &hub, "hub", &[]);
+    assert_eq!((&row["unread_marks"], &row["received"]), (&json!(1), &json!(0)), "{row}");
+    replicate(&pair.hub, &spoke, "spoke", &[]);
+    for folder in [&pair.hub, &pair.spoke] {
+        assert_eq!(unread_of_ann(folder), ["Three"]);
+    }
+    ann(&pair.hub, &["note", "mark", "talk.nsf", &made[1], "--unread"]);
+    replicate(&pair.spoke, &hub, "hub", &[]);
+    assert_eq!(unread_of_ann(&pair.spoke), ["Three", "Two"]);
+    // A server that may not change all documents neither learns who has read what, nor is it believed.
+    pair.hub.check(&["db", "acl", "talk.nsf", "set", "*/Acme", "--kind", "server", "--level", "author"], "");
+    ann(&pair.hub, &["note", "mark", "talk.nsf", &made[2]]);
+    assert_eq!(replicate(&pair.spoke, &hub, "hub", &[])["unread_marks"], json!(0));
+    assert_eq!(unread_of_ann(&pair.spoke), ["Three", "Two"]);
+    hub.stop();
+    spoke.stop();
+    for folder in [&pair.hub, &pair.spoke] {
+        folder.check(&["fixup"], "No damage was found.");
+    }
+}
+
 /// Returns a folder of a server of the domain, without data.
 fn server_folder(host: &str, mut folder: TestFolder) -> TestFolder {
     for assignment in [format!("server.name={host}"), "server.organization=Acme".to_owned()] {
