@@ -7,8 +7,7 @@ use instance::Instance;
 use notes::shared_settings::deletion_rule_name;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, DeletionRule, NewDatabase, OdsVersion,
-    UnreadReplication,
-    Upgrade, level,
+    UnreadReplication, Upgrade, level,
 };
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
@@ -114,7 +113,7 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
     options.is_open_to_couchdb = couchdb.map_or(options.is_open_to_couchdb, |switch| switch == OnOff::On);
-    if let Some(deletions) = deletions {
+    if let Some(deletions) = change.deletions {
         options.deletions = Some(match deletions {
             Deletions::KeepEdits => DeletionRule::EditsCount,
             Deletions::Delete => DeletionRule::DeletionsCount,

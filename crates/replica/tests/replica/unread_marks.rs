@@ -10,7 +10,7 @@ use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, DatabaseOptions, Identity, UnreadReplication, Writer, fixup, level, purge,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target};
-use revision::{DeletionRule, Register};
+use revision::Register;
 
 use crate::exchange::{Server, list};
 
@@ -84,8 +84,7 @@ fn itself(server: &Server) -> Arc<Identity> {
 
 fn begin(target: &Server, source: &Server) -> Pull {
     let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
-    let rule = DeletionRule::EditsCount;
-    let made = Target::new(&target.databases, &target.database, &itself(target), &other, rule);
+    let made = Target::new(&target.databases, &target.database, &itself(target), &other);
     let offers = source.database.record().options.replicates_unread_marks();
     Pull::begin(made.expect("the list names the servers").with_unread_marks(offers)).expect("a sound store")
 }
