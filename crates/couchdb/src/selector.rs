@@ -217,9 +217,9 @@ impl Condition {
             Self::In(values) => is_among(value, values, steps),
             Self::NotIn(values) => !is_among(value, values, steps),
             Self::AllOf(values) => {
-                let mut has =
+                let has =
                     |wanted| list().is_some_and(|list| list.iter().any(|one| compare(one, wanted, steps).is_eq()));
-                !values.is_empty() && values.iter().all(|wanted| has(wanted))
+                !values.is_empty() && values.iter().all(has)
             }
             Self::Size(length) => list().is_some_and(|list| list.len() as u64 == *length),
             Self::Modulo(divisor, rest) => {

@@ -1,6 +1,8 @@
 //! Tests of the certificates of a domain: their renewal over the network, without a copied file.
 
+use base::Clock as _;
 use client::{Client, Trust, v1};
+use instance::system::SystemClock;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
 use serde_json::json;
 
@@ -97,8 +99,10 @@ fn short_certificate(hub: &TestFolder, host: &str) -> (String, String) {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let valid_days = std::time::Duration::from_secs(40 * 86_400);
-    params.not_before = (std::time::SystemTime::now() - valid_days).into();
-    params.not_after = (std::time::SystemTime::now() + valid_days).into();
+    let now = u64::try_from(SystemClock::new().now().0).expect("it is after 1970");
+    let now = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_micros(now);
+    params.not_before = (now - valid_days).into();
+    params.not_after = (now + valid_days).into();
     let mut authority = CertificateParams::default();
     authority.distinguished_name = name("Doublet certifier");
     let issuer = Issuer::new(authority, KeyPair::from_pem(&certifier_key).expect("a key"));

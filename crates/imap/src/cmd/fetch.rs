@@ -334,7 +334,7 @@ impl FetchJob {
             return Err(error);
         }
         if picked.sends_flags {
-            session.selected()?.queue_flag_updates([picked.entry.uid.0].into_iter());
+            session.selected()?.queue_flag_updates([picked.entry.uid.0]);
         }
         self.damage.get_or_insert(error);
         Ok(WriteProgress::All)
