@@ -15,7 +15,7 @@ use notes::{
 use revision::DeletionRule;
 use store::blob::BlobId;
 
-use crate::limits::{COMPLETED_PRECISION, MARKS_PER_ANSWER_MAX, PROVED_CONTENT_BYTES_MIN};
+use crate::limits::{COMPLETED_PRECISION, MARKS_PER_ANSWER_MAX, PROVED_CONTENT_BYTES_MAX, PROVED_CONTENT_BYTES_MIN};
 use crate::pull::PullStatistics;
 use crate::selection::Selection;
 use crate::source::SourceNotes;
@@ -296,7 +296,9 @@ impl Target {
                 if !seen.insert(*blob) || reading.has_blob(blob)? {
                     continue;
                 }
-                let length = reading.blob_length_anywhere(blob)?.filter(|length| *length >= PROVED_CONTENT_BYTES_MIN);
+                let length = reading.blob_length_anywhere(blob)?;
+                let length =
+                    length.filter(|length| (PROVED_CONTENT_BYTES_MIN..=PROVED_CONTENT_BYTES_MAX).contains(length));
                 missing.push(MissingContent { unid: note.unid, blob: *blob, can_be_proved: length.is_some() });
             }
         }
