@@ -576,8 +576,8 @@ pub struct DbUpdate {
     #[arg(long, value_enum)]
     #[serde(default)]
     pub deletions: Option<Deletions>,
-    /// With which servers the unread marks of all users replicate. Both replicas must say everywhere, and each server be
-    /// an Editor in the replica of the other. The owner's marks always replicate.
+    /// With which servers the unread marks of all users replicate. Both replicas must say everywhere, and each server
+    /// be an Editor in the replica of the other. The owner's marks always replicate.
     #[arg(long, value_enum)]
     #[serde(default)]
     pub unread_replication: Option<UnreadMarksReplication>,

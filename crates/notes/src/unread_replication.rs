@@ -25,8 +25,10 @@ use crate::keys;
 use crate::limits::{PENDING_UNREAD_MARKS_MAX, RECEIVED_TIME_MAX, STEPS_PER_LOOKUP, UNREAD_USER_BYTES_MAX};
 use crate::records;
 use crate::unread::{BLOCK_NOTES, MarkBits};
-use crate::unread_times::{MarkChange, PendingMark, TimesBlock, UnreadState, day_of};
+use crate::unread_times::{MarkChange, PendingMark, TIMES_BLOCK_NOTES, TimesBlock, UnreadState, day_of};
 use crate::writer::Writer;
+
+const _: () = assert!(BLOCK_NOTES.is_multiple_of(TIMES_BLOCK_NOTES), "the bits of a record are in one block");
 
 /// The time of a mark without a recorded time.
 const NO_TIME: Timestamp = Timestamp(0);
@@ -337,7 +339,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Gives a note that has arrived the marks that came before it.
+    /// Sets the marks of a note that has arrived to those that came before it.
     pub(crate) fn take_pending_marks(&mut self, unid: Unid, note: NoteId) -> Result<()> {
         if !self.part.database.record().options.replicates_unread_marks() {
             return Ok(());
@@ -367,8 +369,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Gives a note the marks of the deleted note whose UNID it has. In other replicas it is that note. The cost is
-    /// that of a few lookups for each user with marks.
+    /// Sets the marks of a note to those of the deleted note whose UNID it has. In other replicas it is that note. The
+    /// cost is that of a few lookups for each user with marks.
     pub(crate) fn take_marks_of(&mut self, deleted: NoteId, note: NoteId) -> Result<()> {
         if !self.part.database.record().options.replicates_unread_marks() {
             return Ok(());

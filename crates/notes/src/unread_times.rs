@@ -19,12 +19,9 @@ use crate::error::{Result, damaged};
 use crate::instance::{ReplicationHistory, UnreadHistory};
 use crate::keys;
 use crate::limits::PURGED_UNREAD_BLOCKS_MAX;
-use crate::unread::BLOCK_NOTES;
 
 /// Number of notes whose times share one record.
 pub(crate) const TIMES_BLOCK_NOTES: u32 = 256;
-
-const _: () = assert!(BLOCK_NOTES.is_multiple_of(TIMES_BLOCK_NOTES), "the bits of a record are in one block");
 
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
 
@@ -316,7 +313,7 @@ fn remove(database: &Database, old: &OldRecords, day: u32) -> Result<()> {
         let before = block.last();
         let Some(removed) = block.remove_before(day) else { continue };
         state.purged = state.purged.max(removed);
-        put_block(&mut batch, number, (user, number_of_block), (before, &block));
+        put_block(&mut batch, number, &BlockName { user, number: number_of_block }, before, &block);
     }
     for key in &old.pending {
         if store.get(Table::Meta, key)?.is_some() {
@@ -331,13 +328,15 @@ fn remove(database: &Database, old: &OldRecords, day: u32) -> Result<()> {
     Ok(store.durable(ticket).wait()?)
 }
 
+/// A block of times.
+struct BlockName<'b> {
+    user: &'b str,
+    number: u32,
+}
+
 /// Writes a block from which changes were removed, and its place in the order of changes.
-fn put_block(
-    batch: &mut Batch,
-    database: DbNumber,
-    (user, number): (&str, u32),
-    (before, block): (Option<Modseq>, &TimesBlock),
-) {
+fn put_block(batch: &mut Batch, database: DbNumber, name: &BlockName<'_>, before: Option<Modseq>, block: &TimesBlock) {
+    let BlockName { user, number } = *name;
     let after = block.last();
     let key = keys::unread_times(database, user, number);
     match after {

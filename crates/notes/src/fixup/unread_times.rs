@@ -1,8 +1,8 @@
 //! Check and repair of the times of unread marks ([`crate::unread_times`]).
 //!
-//! Invariants: every record can be read, and has exactly one key in the order of changes, at its last change; the number
-//! of marks that wait for their notes is that of their records. A record that cannot be read is removed: its marks stay,
-//! and count as older than those of other replicas.
+//! Invariants: every record can be read, and has exactly one key in the order of changes, at its last change; the
+//! number of marks that wait for their notes is that of their records. A record that cannot be read is removed: its
+//! marks stay, and count as older than those of other replicas.
 
 use std::collections::BTreeSet;
 

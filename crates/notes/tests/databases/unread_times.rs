@@ -65,7 +65,7 @@ fn marks_of_all_documents_take_a_record_for_each_block() {
     assert_eq!(counts(&world, &database), [4, 4, 0, 1]);
     let bytes: usize = records(&world, &database, b'u').iter().map(|(key, value)| key.len() + value.len()).sum();
     assert!(bytes < 4 * 70, "{bytes} bytes");
-    // Whoever follows the changes of notes learns nothing.
+    // The changes of notes say nothing of it.
     let access = reader(&database, ANN).unwrap();
     let mut changes = 0;
     let mut each = |_| {

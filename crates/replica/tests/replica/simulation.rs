@@ -786,7 +786,8 @@ impl Network {
     /// Replaces the UNIDs of marks by those of the notes that have the same numbers in the target.
     fn name_by_note_ids(&self, answer: &mut Answer, source: usize, target: usize) {
         let Answer::UnreadMarks(page) = answer else { return };
-        let (source, target) = (self.servers[source].itself(), self.servers[target].itself());
+        let source = self.servers[source].itself();
+        let target = self.servers[target].itself();
         let source = source.read().expect("a snapshot");
         let target = target.read().expect("a snapshot");
         for unid in page.marks.iter_mut().flat_map(|marks| &mut marks.unids) {
