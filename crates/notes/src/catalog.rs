@@ -18,7 +18,7 @@ use revision::DeletionRule;
 use crate::error::{Error, Result};
 use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
 use crate::ods::OdsVersion;
-use crate::shared_settings::{self, SettingTimes};
+use crate::setting_times::{self, SettingTimes};
 use crate::shared_uids::UidRank;
 
 /// The purpose of a database.
@@ -311,7 +311,7 @@ impl DatabaseRecord {
             out.u16(keep_deleted_hours.unwrap_or(0));
         }
         if version >= 4 {
-            shared_settings::encode(self, &mut out);
+            setting_times::encode(self.options.deletions, &self.setting_times, &mut out);
         }
         out.finish()
     }
@@ -363,7 +363,7 @@ impl DatabaseRecord {
         };
         let mut setting_times = SettingTimes::default();
         if version >= 4 && structure <= OdsVersion::CURRENT {
-            (options.deletions, setting_times) = shared_settings::decode(&mut input)?;
+            (options.deletions, setting_times) = setting_times::decode(&mut input)?;
         }
         Ok(Self {
             number,

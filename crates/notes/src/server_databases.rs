@@ -25,7 +25,7 @@ use crate::keys;
 use crate::note::{NewNote, NoteClass};
 use crate::ods::OdsVersion;
 use crate::records;
-use crate::shared_settings::SettingTimes;
+use crate::setting_times::SettingTimes;
 use crate::transaction::Transaction;
 use crate::unread_times;
 

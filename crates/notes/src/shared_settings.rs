@@ -7,7 +7,6 @@
 //!
 //! Left out: options that belong to one server, such as the quota and the full-text index.
 
-use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Clock, Timestamp};
 use revision::DeletionRule;
 
@@ -16,6 +15,7 @@ use crate::catalog::{self, DatabaseKind, DatabaseOptions, DatabaseRecord};
 use crate::error::{Error, Result};
 use crate::limits::RECEIVED_TIME_MAX;
 use crate::server_databases::Databases;
+use crate::setting_times::SettingTimes;
 
 /// A value with the time of its last change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,25 +45,6 @@ pub struct SharedSettings {
     pub keep_deleted_hours: SharedSetting<Option<u16>>,
     /// [`DatabaseOptions::deletions`].
     pub deletions: SharedSetting<Option<DeletionRule>>,
-}
-
-/// The times of the last changes of the shared settings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SettingTimes {
-    /// Of the title.
-    pub title: Timestamp,
-    /// Of the purge interval.
-    pub purge_interval: Timestamp,
-    /// Of the retention of deleted documents.
-    pub keep_deleted: Timestamp,
-    /// Of the rule for deletions.
-    pub deletions: Timestamp,
-}
-
-impl SettingTimes {
-    fn all(&self) -> [Timestamp; 4] {
-        [self.title, self.purge_interval, self.keep_deleted, self.deletions]
-    }
 }
 
 /// Returns the name of a rule, as commands show it.
@@ -189,40 +170,6 @@ impl Databases {
         let after = access.database().record();
         Ok((&after.title, after.options) != (&before.title, before.options))
     }
-}
-
-/// Appends the times of changes and the rule for deletions to the record of a database. A record of a database whose
-/// settings were never changed has nothing of it, as in earlier versions.
-pub(crate) fn encode(record: &DatabaseRecord, out: &mut Encoder) {
-    if record.setting_times == SettingTimes::default() && record.options.deletions.is_none() {
-        return;
-    }
-    out.u8(match record.options.deletions {
-        None => 0,
-        Some(DeletionRule::EditsCount) => 1,
-        Some(DeletionRule::DeletionsCount) => 2,
-    });
-    for time in record.setting_times.all() {
-        out.i64(time.0);
-    }
-}
-
-/// Reads what [`encode`] has written.
-pub(crate) fn decode(
-    input: &mut Decoder<'_>,
-) -> std::result::Result<(Option<DeletionRule>, SettingTimes), InvalidRecord> {
-    if input.is_empty() {
-        return Ok((None, SettingTimes::default()));
-    }
-    let deletions = match input.u8()? {
-        0 => None,
-        1 => Some(DeletionRule::EditsCount),
-        2 => Some(DeletionRule::DeletionsCount),
-        _ => return Err(InvalidRecord),
-    };
-    let mut time = || input.i64().map(Timestamp);
-    let times = SettingTimes { title: time()?, purge_interval: time()?, keep_deleted: time()?, deletions: time()? };
-    Ok((deletions, times))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(crate) struct ComposedMessage {
     pub(crate) skeleton: Vec<u8>,
 }
 
-/// Composes the message of a document.
+/// Reads a document and returns its message.
 pub(crate) fn read(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<ComposedMessage> {
     let note = reading.note(note)?.ok_or(Error::Damaged("document: it has no contents"))?;
     Ok(compose(&note))

@@ -23,7 +23,8 @@ fn create(file: &MailFile, mailbox: &str, mut items: Vec<Item>, files: &[(&str, 
     for (file_name, media_type) in files {
         let blob = writer.blob_put(&FILE).unwrap();
         blobs.push(blob);
-        let (file_name, media_type) = ((*file_name).to_owned(), (*media_type).to_owned());
+        let file_name = (*file_name).to_owned();
+        let media_type = (*media_type).to_owned();
         let value = ItemValue::Object { file_name, media_type, length: FILE.len() as u64, blob };
         items.push(Item::summary("$FILE", value));
     }

@@ -198,9 +198,9 @@ pub trait FirstValues {
     }
 }
 
-/// A document, as the keys of its rows contain it. Rows with equal sort components are in the order of creation of their
-/// documents, and then in that of UNIDs, so that the order is the same in all replicas. The note ID, which differs
-/// between replicas, makes keys unique.
+/// A document, as the keys of its rows contain it. Rows with equal sort components are in the order of creation of
+/// their documents, and then in that of UNIDs, so that the order is the same in all replicas. The note ID, which
+/// differs between replicas, makes keys unique.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyDocument {
     /// The time of creation.

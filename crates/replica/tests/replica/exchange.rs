@@ -680,7 +680,8 @@ fn rows(server: &Server) -> Vec<Unid> {
 fn equal_rows_are_in_the_same_order_whatever_the_order_of_arrival() {
     let order = |numbers: std::ops::RangeInclusive<u8>| numbers.map(|number| Unid([number; 16])).collect::<Vec<_>>();
     for sort in [None, Some(SortDirection::Descending)] {
-        let (first, second) = (Server::new(1), Server::new(2));
+        let first = Server::new(1);
+        let second = Server::new(2);
         // The documents of one transaction have descending sizes, and smaller notes arrive first.
         first.write(|writer| {
             for number in 1..=9 {
