@@ -178,8 +178,8 @@ impl CertificateFiles {
         self.own.is_none()
     }
 
-    /// Returns `true` if the certifier of the domain has issued the certificate: it is in its file, or the configuration
-    /// does not name it and the certifier is known.
+    /// Returns `true` if the certifier of the domain has issued the certificate: the configuration does not name it,
+    /// and the certifier is known.
     #[must_use]
     pub fn is_issued(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.data.certifier_file().exists())

@@ -97,8 +97,8 @@ impl Tls {
     }
 }
 
-/// Checks that the first certificate of a chain in PEM form was signed by one of the authorities, may identify a client,
-/// and is valid at a time. The signature counts, not the name of the issuer.
+/// Checks that the first certificate of a chain in PEM form was signed by one of the authorities, may identify a
+/// client, and is valid at a time. The signature counts, not the name of the issuer.
 pub fn verify_issued(chain_pem: &[u8], authorities_pem: &[u8], now: Timestamp) -> Result<(), TlsError> {
     let verifier = client_verifier(Arc::new(root_store(authorities_pem)?), ClientCertificates::Required)?;
     let chain = certificates(chain_pem)?;

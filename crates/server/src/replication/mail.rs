@@ -20,7 +20,7 @@ use super::source::RemoteServer;
 /// Time for which a connection is kept for the next message, as for connections over SMTP.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Maximum number of connections that are kept for one server. No more jobs of one destination run at a time by default.
+/// Maximum number of connections that are kept for one server, as many as jobs of one destination run by default.
 const KEPT_PER_SERVER_MAX: usize = 5;
 
 /// Maximum number of connections that are kept for all servers together.

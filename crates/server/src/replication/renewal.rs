@@ -1,8 +1,8 @@
 //! Renewal of the certificate that the certifier of the domain has issued for this server.
 //!
 //! The server that has the key of the certifier, the first one of the domain, signs its own certificate. Another server
-//! makes a new key and asks that server to sign it (`RenewCertificate`), over a connection with its present certificate.
-//! That works as long as this one is valid, so it begins [`CERTIFICATE_RENEWAL_TIME`] before its end, and is tried again
+//! makes a new key and asks that server to sign it (`RenewCertificate`), over a connection with its own certificate.
+//! That works as long as this one is valid, so it begins [`CERTIFICATE_RENEWAL_TIME`] before its end, and is repeated
 //! until it succeeds. The new certificate has the same name. It must be of the certifier that this server knows, so a
 //! server that is asked and answers with another one changes nothing.
 //!
