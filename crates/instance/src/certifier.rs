@@ -52,7 +52,7 @@ pub struct ServerFile {
     pub certificate: String,
     /// The key of the server.
     pub key: String,
-    /// The certificate of the certifier.
+    /// The certificate of the certifier, and those of further authorities that the operator has added to its file.
     pub certifier: String,
     /// Host and port of the server that has written the file.
     pub partner: Option<String>,
@@ -108,7 +108,7 @@ impl Certifier {
         let issue = || -> Result<ServerFile, rcgen::Error> {
             let key = KeyPair::generate()?;
             let certificate = server_params(host, organization, now)?.signed_by(&key, &self.issuer)?.pem();
-            let certifier = self.certificate.clone();
+            let certifier = authorities_in(&self.certificate).unwrap_or_default();
             Ok(ServerFile { certificate, key: key.serialize_pem(), certifier, partner: None, partner_name: None })
         };
         issue().map_err(|error| generate_error(host, &error))
@@ -157,10 +157,12 @@ impl SigningRequest {
     }
 
     /// Returns the server file with the certificate that the certifier of a data folder has issued for the key.
-    pub fn complete(&self, certificate: String, data: &DataFolder) -> Result<ServerFile, CertificateError> {
+    pub fn complete(&self, certificate: &str, data: &DataFolder) -> Result<ServerFile, CertificateError> {
         let path = data.certifier_file();
-        let certifier = String::from_utf8(read_limited(&path, PEM_BYTES_MAX as u64)?);
-        let certifier = certifier.map_err(|_| CertificateError::Unreadable(path))?;
+        let text = String::from_utf8(read_limited(&path, PEM_BYTES_MAX as u64)?).ok();
+        let certifier = text.and_then(|text| authorities_in(&text)).ok_or(CertificateError::Unreadable(path))?;
+        let unreadable = || CertificateError::Unreadable("the answer of the other server".into());
+        let certificate = section(certificate, CERTIFICATE_LABEL, 0).ok_or_else(unreadable)?;
         let key = self.key.serialize_pem();
         Ok(ServerFile { certificate, key, certifier, partner: None, partner_name: None })
     }
@@ -178,7 +180,8 @@ impl ServerFile {
         format!("{partner}{name}{}{}{}", self.certificate, self.key, self.certifier)
     }
 
-    /// Parses the text of a file. Returns `None` if it lacks one of its parts.
+    /// Parses the text of a file: the first certificate is that of the server, all others are those of authorities.
+    /// Returns `None` if it lacks one of its parts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut certificates = Vec::new();
@@ -191,13 +194,18 @@ impl ServerFile {
                 _ => {}
             }
         }
-        let [certificate, certifier] = <[String; 2]>::try_from(certificates).ok()?;
+        let certificate = certificates.first()?.clone();
+        let certifier = certificates[1..].concat();
+        if certifier.is_empty() {
+            return None;
+        }
         let line = |prefix: &str| text.lines().find_map(|line| line.strip_prefix(prefix)).map(str::to_owned);
         let partner = line(PARTNER_PREFIX);
         Some(Self { certificate, key: key?, certifier, partner, partner_name: line(PARTNER_NAME_PREFIX) })
     }
 
-    /// Checks that the certificate names the server, was signed by the certifier, is valid now and fits the key.
+    /// Checks that the certificate names the server, was signed by the certifier, is valid now and fits the key, and that
+    /// the installed file can be read.
     pub fn verify(&self, server: &Name, now: Timestamp) -> Result<(), CertificateError> {
         let unusable = |reason: String| CertificateError::Unusable { server: server.abbreviated(), reason };
         let named = self.server_name().ok_or_else(|| unusable("it names no server".to_owned()))?;
@@ -208,6 +216,10 @@ impl ServerFile {
             unusable(format!("the certifier in the file has not signed it, or its time is over: {error}"))
         })?;
         Tls::new(self.chain().as_bytes(), self.key.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+        let text = self.to_text();
+        if text.len() > PEM_BYTES_MAX || Self::parse(&text).as_ref() != Some(self) {
+            return Err(unusable("the file with it could not be read at the next start".to_owned()));
+        }
         Ok(())
     }
 
@@ -258,6 +270,12 @@ impl ServerFile {
 /// Returns the files of the certificate and the key of the certifier.
 fn files(data: &DataFolder) -> (PathBuf, PathBuf) {
     (data.certifier_file(), data.resolve("tls/certifier.key".as_ref()))
+}
+
+/// Returns the certificates in a PEM file without what is between them. Returns `None` if there are none.
+fn authorities_in(pem: &str) -> Option<String> {
+    let sections = (0..).map_while(|index| section(pem, CERTIFICATE_LABEL, index));
+    Some(sections.collect::<String>()).filter(|all| !all.is_empty())
 }
 
 /// Returns the section with a label in a PEM file, with its lines.
@@ -436,7 +454,7 @@ mod tests {
         let request = SigningRequest::create("spoke.acme.test", "Acme").expect("a key");
         let later = Timestamp::from_seconds(NOW.seconds() + 4 * 366 * 86_400);
         let certificate = certifier.renew(&name, &request.request, later).expect("it is signed");
-        let file = request.complete(certificate, &data).expect("the certifier is known");
+        let file = request.complete(&certificate, &data).expect("the certifier is known");
         file.verify(&name, Timestamp::from_seconds(NOW.seconds() + 8 * 366 * 86_400)).expect("it is valid");
         // The subject of the request does not decide, and nobody gets a certificate for a key that is not theirs.
         let other = SigningRequest::create("hub.acme.test", "Acme").expect("a key");
@@ -445,6 +463,33 @@ mod tests {
         *broken.last_mut().expect("it is not empty") ^= 1;
         certifier.renew(&name, &broken, NOW).expect_err("the signature is wrong");
         certifier.renew(&name, b"nonsense", NOW).expect_err("it is no request");
+    }
+
+    #[test]
+    fn file_with_further_authorities_is_read_after_a_renewal() {
+        let [folder, stranger, spoke] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+        let (own, other) = (certifier(&folder), certifier(&stranger));
+        let name = Name::new("CN=spoke.acme.test/O=Acme");
+        let data = DataFolder::new(spoke.path());
+        let both = format!("{}The certifier from next year on:\n{}", own.certificate, other.certificate);
+        for authorities in [data.certifier_file(), files(&DataFolder::new(folder.path())).0] {
+            write_private(&authorities, both.as_bytes()).expect("writable");
+        }
+        let request = SigningRequest::create("spoke.acme.test", "Acme").expect("a key");
+        let answered = own.renew(&name, &request.request, NOW).expect("it is signed");
+        let on_spoke = request.complete(&answered, &data).expect("the certifier is known");
+        let with_more = request.complete(&format!("{answered}{}", other.certificate), &data);
+        assert_eq!(with_more.as_ref().ok(), Some(&on_spoke), "one certificate of the answer counts");
+        let on_hub = certifier(&folder).issue("spoke.acme.test", "Acme", NOW).expect("it is signed");
+        for file in [&on_spoke, &on_hub] {
+            file.verify(&name, NOW).expect("it is usable");
+            file.install(&data).expect("it can be written");
+            assert_eq!(ServerFile::installed(&data).expect("the next start reads it").as_ref(), Some(file));
+            assert!(file.certifier.contains(other.certificate.trim()), "both authorities are trusted");
+        }
+        let unreadable = ServerFile { certificate: format!("{answered}{answered}"), ..on_spoke };
+        let error = unreadable.verify(&name, NOW).expect_err("the second one would be an authority").to_string();
+        assert!(error.contains("next start"), "{error}");
     }
 
     #[test]

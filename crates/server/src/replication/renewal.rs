@@ -190,7 +190,7 @@ impl CertificateRenewal {
         let organization = &instance.config.server.organization;
         let request = SigningRequest::create(&instance.hostname, organization).map_err(AdminError::refused)?;
         let certificate = self.replication.connect_to(server)?.renew_certificate(request.request.clone())?;
-        let file = request.complete(certificate, &instance.data).map_err(AdminError::refused)?;
+        let file = request.complete(&certificate, &instance.data).map_err(AdminError::refused)?;
         file.verify(&instance.directory.options().server, instance.clock.now()).map_err(AdminError::refused)?;
         Ok(file)
     }
