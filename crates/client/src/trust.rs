@@ -1,13 +1,21 @@
-//! Trust in servers: either certificates signed by a root, or exactly one certificate.
+//! Trust in servers: either certificates signed by a root, or one certificate and what replaces it.
+//!
+//! The copy of a certificate that people give a client ([`Trust::pinned`]) may contain the authority that has signed it,
+//! as that of a server of a domain does. The server then renews its certificate by itself, with another key. A client
+//! with the copy of the old one accepts the new one if the authority in the copy has signed it, for the same names.
 
 use std::sync::Arc;
 
 use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use x509_parser::extensions::GeneralName;
+use x509_parser::parse_x509_certificate;
 
 use crate::error::Error;
 
@@ -23,10 +31,13 @@ impl Trust {
         Self::build(TrustAnchor::Roots(parse_roots(pem)?), None)
     }
 
-    /// Trusts only the server that has the first certificate of a PEM file, whatever its name. This suits servers with
-    /// self-signed certificates.
+    /// Trusts only the server that has the first certificate of a PEM file, under whatever name it is reached. This suits
+    /// servers with self-signed certificates.
+    ///
+    /// Trusts also a valid certificate with the DNS names of the first one that a further certificate of the file has
+    /// signed, if that is the one of an authority: the server has renewed its certificate.
     pub fn pinned(pem: &[u8]) -> Result<Self, Error> {
-        Self::build(TrustAnchor::Exactly(first_certificate(pem)?), None)
+        Self::build(TrustAnchor::Pinned(PinnedServer::parse(pem)?), None)
     }
 
     /// Presents a client certificate (mutual TLS), as servers do among themselves. The server's certificate must be
@@ -50,8 +61,8 @@ impl Trust {
         let builder = builder.with_safe_default_protocol_versions().map_err(trust_error)?;
         let builder = match anchor {
             TrustAnchor::Roots(roots) => builder.with_root_certificates(roots),
-            TrustAnchor::Exactly(certificate) => {
-                let verifier = PinnedCertificate { certificate, provider };
+            TrustAnchor::Pinned(server) => {
+                let verifier = PinnedVerifier { server, provider };
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
         };
@@ -72,7 +83,7 @@ impl std::fmt::Debug for Trust {
 
 enum TrustAnchor {
     Roots(RootCertStore),
-    Exactly(CertificateDer<'static>),
+    Pinned(PinnedServer),
 }
 
 fn trust_error(error: impl std::fmt::Display) -> Error {
@@ -83,33 +94,76 @@ fn parse_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(trust_error)
 }
 
-fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, Error> {
-    parse_chain(pem)?.into_iter().next().ok_or_else(|| trust_error("no CERTIFICATE block found"))
-}
-
 fn parse_roots(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(parse_chain(pem)?);
     if added == 0 { Err(trust_error("none of the certificates can be used as a root")) } else { Ok(roots) }
 }
 
-/// Accepts exactly one certificate, whose holder must prove possession of its key.
+/// The certificate of a server, and what replaces it.
 #[derive(Debug)]
-struct PinnedCertificate {
+struct PinnedServer {
     certificate: CertificateDer<'static>,
+    /// The DNS names in the certificate but `localhost`, which is in those of all servers.
+    names: Vec<ServerName<'static>>,
+    /// The authorities that may sign another certificate with these names.
+    authorities: RootCertStore,
+}
+
+impl PinnedServer {
+    fn parse(pem: &[u8]) -> Result<Self, Error> {
+        let mut chain = parse_chain(pem)?.into_iter();
+        let certificate = chain.next().ok_or_else(|| trust_error("no CERTIFICATE block found"))?;
+        let names = dns_names(&certificate);
+        let mut authorities = RootCertStore::empty();
+        authorities.add_parsable_certificates(chain.filter(is_authority));
+        Ok(Self { certificate, names, authorities })
+    }
+
+    /// Returns `true` if a certificate replaces that of the server: an authority has signed it for the same names.
+    fn is_renewed(&self, presented: &ParsedCertificate<'_>) -> bool {
+        !self.names.is_empty() && self.names.iter().all(|name| verify_server_name(presented, name).is_ok())
+    }
+}
+
+fn dns_names(certificate: &CertificateDer<'_>) -> Vec<ServerName<'static>> {
+    let Ok((_, parsed)) = parse_x509_certificate(certificate) else { return Vec::new() };
+    let Ok(Some(alternative)) = parsed.subject_alternative_name() else { return Vec::new() };
+    let names = alternative.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) if !name.eq_ignore_ascii_case("localhost") => Some((*name).to_owned()),
+        _ => None,
+    });
+    names.filter_map(|name| ServerName::try_from(name).ok()).collect()
+}
+
+fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    parse_x509_certificate(certificate).is_ok_and(|(_, parsed)| parsed.is_ca())
+}
+
+/// Accepts one certificate or what replaces it. The server must prove possession of its key.
+#[derive(Debug)]
+struct PinnedVerifier {
+    server: PinnedServer,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for PinnedCertificate {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if *end_entity == self.certificate {
+        if *end_entity == self.server.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        let presented = ParsedCertificate::try_from(end_entity)?;
+        if self.server.is_renewed(&presented) {
+            let algorithms = self.provider.signature_verification_algorithms.all;
+            let authorities = &self.server.authorities;
+            verify_server_cert_signed_by_trust_anchor(&presented, authorities, intermediates, now, algorithms)?;
             return Ok(ServerCertVerified::assertion());
         }
         Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))

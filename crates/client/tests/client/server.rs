@@ -9,6 +9,7 @@ use client::{Client, Code, ConnectOptions, Request, RequestStream, Response, Sta
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use sha2::Sha256;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -44,6 +45,32 @@ impl Certificate {
     pub fn new(name: &str) -> Self {
         let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
         Self { chain: certified.cert.pem(), key: certified.signing_key.serialize_pem() }
+    }
+}
+
+/// An authority that signs the certificates of servers.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// Its certificate in PEM form.
+    pub chain: String,
+}
+
+impl Authority {
+    pub fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let chain = params.self_signed(&key).expect("it signs itself").pem();
+        Self { issuer: Issuer::new(params, key), chain }
+    }
+
+    /// Signs a certificate of a server with these DNS names, for a new key.
+    pub fn sign(&self, names: &[&str]) -> Certificate {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(names).expect("valid names");
+        let chain = params.signed_by(&key, &self.issuer).expect("it signs").pem();
+        Certificate { chain, key: key.serialize_pem() }
     }
 }
 
@@ -90,7 +117,15 @@ impl TestServer {
     /// Starts a server with a behavior. If there is a `client_root`, clients must present a certificate that it has
     /// signed.
     pub async fn with(scram: ScramBehavior, client_root: Option<&Certificate>) -> Self {
-        let certificate = Certificate::new("hub.test");
+        Self::serve(scram, Certificate::new("hub.test"), client_root).await
+    }
+
+    /// Starts a server with this certificate.
+    pub async fn presenting(certificate: Certificate) -> Self {
+        Self::serve(ScramBehavior::Honest, certificate, None).await
+    }
+
+    async fn serve(scram: ScramBehavior, certificate: Certificate, client_root: Option<&Certificate>) -> Self {
         let acceptor = TlsAcceptor::from(Arc::new(tls_config(&certificate, client_root)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
         let address = listener.local_addr().expect("it is bound").to_string();

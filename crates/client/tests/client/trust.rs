@@ -2,7 +2,7 @@
 
 use client::{Client, ConnectOptions, Error, Trust, v1};
 
-use crate::server::{Certificate, ScramBehavior, TestServer};
+use crate::server::{Authority, Certificate, ScramBehavior, TestServer};
 
 /// Connects and calls the server once. In TLS 1.3 a server refuses the certificate of a client after the handshake.
 async fn attempt(options: &ConnectOptions) -> Result<(), Error> {
@@ -31,6 +31,27 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     let trust = Trust::pinned(other.chain.as_bytes()).expect("a certificate");
     let refused = attempt(&ConnectOptions { trust, ..server.options() }).await;
     assert!(matches!(&refused, Err(Error::Tls { address, .. }) if *address == server.address), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_of_the_authority_in_the_copy_is_trusted_for_the_same_name() {
+    let authority = Authority::new();
+    let server = TestServer::presenting(authority.sign(&["hub.test", "localhost"])).await;
+    let check = async |copy: String, expected: bool| {
+        let trust = Trust::pinned(copy.as_bytes()).expect("a certificate");
+        let outcome = attempt(&ConnectOptions { trust, ..server.options() }).await;
+        assert_eq!(outcome.is_ok(), expected, "{outcome:?}");
+    };
+    let before = authority.sign(&["hub.test", "localhost"]).chain;
+    check(format!("{before}{}", authority.chain), true).await;
+    check(before.clone(), false).await;
+    check(format!("{before}{}", Authority::new().chain), false).await;
+    let of_another = authority.sign(&["spoke.test", "localhost"]).chain;
+    check(format!("{of_another}{}", authority.chain), false).await;
+    let without_name = authority.sign(&["localhost"]).chain;
+    check(format!("{without_name}{}", authority.chain), false).await;
+    // A further certificate that is not one of an authority signs nothing.
+    check(format!("{before}{}", Certificate::new("hub.test").chain), false).await;
 }
 
 #[tokio::test]

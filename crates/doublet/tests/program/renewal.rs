@@ -14,22 +14,36 @@ fn issued(folder: &TestFolder) -> String {
     std::fs::read_to_string(folder.data().join("tls/server.pem")).expect("the server has joined")
 }
 
-/// Checks that the listeners of a running server present the certificate in its data folder.
-fn check_presented(folder: &TestFolder, server: &Server) {
-    let certificate = std::fs::read(folder.data().join("tls/certificate.pem")).expect("it is there for clients");
+/// Returns the copy of the certificate of a server that its clients are given.
+fn copy_for_clients(folder: &TestFolder) -> String {
+    std::fs::read_to_string(folder.data().join("tls/certificate.pem")).expect("it is there for clients")
+}
+
+/// Returns `true` if a client that has a copy of a certificate can connect to a server.
+fn is_trusted(copy: &str, server: &Server) -> bool {
     let address = server.listeners.get("native").expect("it listens");
-    let options = client::ConnectOptions::new(address, Trust::pinned(&certificate).expect("a certificate"));
+    let options = client::ConnectOptions::new(address, Trust::pinned(copy.as_bytes()).expect("a certificate"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let client = Client::connect(&options).await.expect("the certificate is the one in the folder");
+        let Ok(client) = Client::connect(&options).await else { return false };
         client.sessions().get_server(v1::GetServerRequest {}).await.expect("it answers");
-    });
+        true
+    })
+}
+
+/// Checks that the listeners of a running server present the certificate in its data folder.
+fn check_presented(folder: &TestFolder, server: &Server) {
+    let copy = copy_for_clients(folder);
+    let end = "-----END CERTIFICATE-----\n";
+    let only_the_first = &copy[..copy.find(end).expect("a certificate") + end.len()];
+    assert!(is_trusted(only_the_first, server), "the certificate is not the one in the folder");
 }
 
 #[test]
 fn a_joined_server_gets_a_new_certificate_from_the_first_one() {
     let ((hub, running), (spoke, joined)) = joined_servers();
     let before = issued(&spoke);
+    let copy = copy_for_clients(&spoke);
     check_presented(&spoke, &joined);
     spoke.check(&["server", "renew"], "This server has a new certificate, valid until 2");
     let after = issued(&spoke);
@@ -37,6 +51,9 @@ fn a_joined_server_gets_a_new_certificate_from_the_first_one() {
     assert!(before != after && key(&before) != key(&after), "certificate and key are new");
     // New connections get it without a restart, and the other server accepts it.
     check_presented(&spoke, &joined);
+    // Clients that have a copy of the old one trust the new one, and only that of this server.
+    assert!(copy != copy_for_clients(&spoke) && is_trusted(&copy, &joined));
+    assert!(!is_trusted(&copy, &running) && !is_trusted(&copy_for_clients(&hub), &joined));
     spoke.check(&["replicate", "hub.acme.test", "names.nsf", "--pull"], "names.nsf");
     let shown = spoke.json(&["server", "show"]);
     let listed = hub.json(&["server", "list"]);
