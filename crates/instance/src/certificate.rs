@@ -158,6 +158,17 @@ impl CertificateFiles {
         tls.replace(&chain, &key, roots.as_deref()).map_err(|source| self.peers_error(source))
     }
 
+    /// Reads the files again if a running server presents another certificate than the one in them. Returns `true` if it
+    /// did.
+    pub fn reload_if_changed(&self, tls: &Tls) -> Result<bool, CertificateError> {
+        let (chain, _) = self.read_files()?;
+        if tls.presents(&chain).map_err(|source| self.tls_error(source))? {
+            return Ok(false);
+        }
+        self.reload(tls)?;
+        Ok(true)
+    }
+
     /// Reads what connections to other servers of the domain need. Returns `None` if no authority for their
     /// certificates is configured.
     pub fn for_servers(&self) -> Result<Option<ServerCredentials>, CertificateError> {
@@ -376,6 +387,28 @@ mod tests {
         let error = files.reload(&tls).expect_err("no certificate").to_string();
         assert!(error.contains("certificate.pem"), "{error}");
         assert!(std::sync::Arc::ptr_eq(&before, &tls.config()));
+    }
+
+    #[test]
+    fn files_that_a_running_server_does_not_present_are_read_again() {
+        let [folder, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let peers = folder.path().join("peers.pem");
+        let files = files(folder.path(), &[format!("tls.peers={}", peers.display())]);
+        let replaced = self::files(other.path(), &[]);
+        replaced.load().expect("it is made");
+        std::fs::copy(replaced.chain_file(), &peers).expect("it can be copied");
+        let tls = files.load().expect("it is made");
+        assert!(!files.reload_if_changed(&tls).expect("they are readable"), "it presents what is in the file");
+        for (from, to) in [(&replaced.chain, &files.chain), (&replaced.key, &files.key)] {
+            std::fs::copy(from, to).expect("it can be copied");
+        }
+        std::fs::rename(&peers, folder.path().join("moved")).expect("it can be moved");
+        let before = tls.config();
+        files.reload_if_changed(&tls).expect_err("the authorities are missing");
+        assert!(std::sync::Arc::ptr_eq(&before, &tls.config()));
+        std::fs::rename(folder.path().join("moved"), &peers).expect("it can be moved");
+        assert!(files.reload_if_changed(&tls).expect("they are readable"), "the attempt is repeated");
+        assert!(!files.reload_if_changed(&tls).expect("they are readable"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Name, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType, DnValue,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use wire::Tls;
@@ -124,15 +124,15 @@ impl Certifier {
             .split_once('/')
             .map(|(host, rest)| (host.to_owned(), rest.to_owned()))
             .unwrap_or_default();
-        let sign = || -> Result<String, rcgen::Error> {
-            // This verifies the signature, which proves that the server has the key.
-            let request = CertificateSigningRequestParams::from_der(&request.into())?;
-            if request.params.distinguished_name != distinguished_name(host, &organization) {
-                return Err(rcgen::Error::CouldNotParseCertificationRequest);
-            }
-            Ok(server_params(host, &organization, now)?.signed_by(&request.public_key, &self.issuer)?.pem())
-        };
-        sign().map_err(|error| generate_error(host, &error))
+        let failed = |error: rcgen::Error| generate_error(host, &error);
+        // This verifies the signature, which proves that the server has the key.
+        let request = CertificateSigningRequestParams::from_der(&request.into()).map_err(failed)?;
+        if requested_name(&request.params.distinguished_name).as_ref() != Some(server) {
+            let reason = "the signing request has another name (`server.name`, `server.organization`)";
+            return Err(CertificateError::Generate(host.to_owned(), reason.to_owned()));
+        }
+        let params = server_params(host, &organization, now).map_err(failed)?;
+        Ok(params.signed_by(&request.public_key, &self.issuer).map_err(failed)?.pem())
     }
 }
 
@@ -224,9 +224,12 @@ impl ServerFile {
     }
 
     /// Installs the certificate in the data folder. The key and the certificate are one file, which is replaced as a
-    /// whole, so they fit together whenever the program ends.
+    /// whole, so they fit together whenever the program ends. The file that it replaces is kept ([`Self::replaced`]).
     pub fn install(&self, data: &DataFolder) -> Result<(), CertificateError> {
         let (chain, key) = data.self_signed_files();
+        if let Some(present) = Self::read(data.issued_file())?.filter(|present| present != self) {
+            write_private(&data.replaced_issued_file(), present.to_text().as_bytes())?;
+        }
         write_private(&files(data).0, self.certifier.as_bytes())?;
         write_private(&data.issued_file(), self.to_text().as_bytes())?;
         // From here on the pair of earlier versions is not read any more. Clients get the certificate from its file.
@@ -241,9 +244,22 @@ impl ServerFile {
         if !path.exists() {
             return Ok(None);
         }
+        Self::read(path.clone())?.map(Some).ok_or(CertificateError::Unreadable(path))
+    }
+
+    /// Reads the file that the last installation in a data folder has replaced. Returns `None` if there is none that can
+    /// be read.
+    pub fn replaced(data: &DataFolder) -> Result<Option<Self>, CertificateError> {
+        Self::read(data.replaced_issued_file())
+    }
+
+    /// Reads a server file. Returns `None` if it does not exist, or is none.
+    fn read(path: PathBuf) -> Result<Option<Self>, CertificateError> {
+        if !path.exists() {
+            return Ok(None);
+        }
         let text = String::from_utf8(read_limited(&path, PEM_BYTES_MAX as u64)?).ok();
-        let file = text.as_deref().and_then(Self::parse);
-        file.map(Some).ok_or(CertificateError::Unreadable(path))
+        Ok(text.as_deref().and_then(Self::parse))
     }
 
     /// Describes the certificate. Returns `None` if it cannot be read.
@@ -319,6 +335,18 @@ fn distinguished_name(common_name: &str, organization: &str) -> DistinguishedNam
     name.push(DnType::CommonName, common_name);
     name.push(DnType::OrganizationName, organization);
     name
+}
+
+/// Returns the name of a server in the subject of a signing request. Names are equal whatever the case of their letters.
+fn requested_name(subject: &DistinguishedName) -> Option<Name> {
+    let text = |kind: &DnType| match subject.get(kind)? {
+        DnValue::Utf8String(text) => Some(text.clone()),
+        DnValue::PrintableString(text) => Some(text.as_str().to_owned()),
+        _ => None,
+    };
+    let (common, organization) = (text(&DnType::CommonName)?, text(&DnType::OrganizationName)?);
+    let is_plain = |part: &str| !part.is_empty() && !part.contains(['/', '=', '*']);
+    (is_plain(&common) && is_plain(&organization)).then(|| Name::new(&format!("CN={common}/O={organization}")))
 }
 
 fn set_validity(params: &mut CertificateParams, now: Timestamp, years: i16) {
@@ -403,6 +431,11 @@ mod tests {
         let data = DataFolder::new(other.path());
         issued.install(&data).expect("it can be written");
         assert_eq!(ServerFile::installed(&data).expect("it can be read"), Some(issued.clone()));
+        issued.install(&data).expect("it can be written");
+        assert_eq!(ServerFile::replaced(&data).expect("it can be read"), None, "nothing was replaced");
+        with_partner.install(&data).expect("it can be written");
+        assert_eq!(ServerFile::replaced(&data).expect("it can be read"), Some(issued.clone()));
+        issued.install(&data).expect("it can be written");
         assert_eq!(std::fs::metadata(data.issued_file()).expect("it exists").permissions().mode() & 0o777, 0o600);
         let config = config(&other);
         let files = |data| CertificateFiles::from_config(&config, data, "hub.acme.test");
@@ -456,6 +489,11 @@ mod tests {
         let certificate = certifier.renew(&name, &request.request, later).expect("it is signed");
         let file = request.complete(&certificate, &data).expect("the certifier is known");
         file.verify(&name, Timestamp::from_seconds(NOW.seconds() + 8 * 366 * 86_400)).expect("it is valid");
+        // The organization in the configuration may differ in the case of letters. The certificate keeps its name.
+        let in_capitals = SigningRequest::create("Spoke.acme.test", "ACME").expect("a key");
+        let certificate = certifier.renew(&name, &in_capitals.request, later).expect("it is the same name");
+        let subject = server_name_in(&der(&certificate), "").expect("it names a server");
+        assert_eq!(subject.canonical(), "CN=spoke.acme.test/O=Acme");
         // The subject of the request does not decide, and nobody gets a certificate for a key that is not theirs.
         let other = SigningRequest::create("hub.acme.test", "Acme").expect("a key");
         certifier.renew(&name, &other.request, NOW).expect_err("the request is for another server");

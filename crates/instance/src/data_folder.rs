@@ -226,6 +226,12 @@ impl DataFolder {
         self.path.join("tls/server.pem")
     }
 
+    /// Returns the path of the file that the last installation of a certificate has replaced.
+    #[must_use]
+    pub fn replaced_issued_file(&self) -> PathBuf {
+        self.path.join("tls/server.pem.old")
+    }
+
     /// Returns the path of the certificate of the authority that signs the certificates of the domain's servers.
     #[must_use]
     pub fn certifier_file(&self) -> PathBuf {

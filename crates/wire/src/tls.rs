@@ -54,6 +54,8 @@ pub struct Tls {
 pub(crate) struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) config_h2: Arc<ServerConfig>,
+    /// The certificate of the server, without those that have signed it.
+    certificate: CertificateDer<'static>,
     /// The hash of the certificate, for channel binding. `None` if it is undefined.
     pub(crate) certificate_hash: Option<Arc<[u8]>>,
 }
@@ -77,6 +79,11 @@ impl Tls {
         let settings = ServerSettings::new(chain_pem, key_pem, peers_pem)?;
         self.settings.store(Arc::new(settings));
         Ok(())
+    }
+
+    /// Returns `true` if future handshakes present the first certificate of a chain in PEM form.
+    pub fn presents(&self, chain_pem: &[u8]) -> Result<bool, TlsError> {
+        Ok(certificates(chain_pem)?.first() == Some(&self.settings().certificate))
     }
 
     /// Returns the current settings.
@@ -111,8 +118,11 @@ pub fn verify_issued(chain_pem: &[u8], authorities_pem: &[u8], now: Timestamp) -
 impl ServerSettings {
     fn new(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
         let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
-        let hash = certificates(chain_pem)?.first().and_then(|certificate| certificate_hash(certificate));
+        // The chain is not empty.
+        let certificate = certificates(chain_pem)?.swap_remove(0);
+        let hash = certificate_hash(&certificate);
         Ok(Self {
+            certificate,
             config: server_config(chain_pem, key_pem)?,
             config_h2: server_config_h2(chain_pem, key_pem, peers.as_ref())?,
             certificate_hash: hash.map(Arc::from),

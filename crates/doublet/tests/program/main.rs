@@ -149,11 +149,11 @@ impl TestFolder {
     fn start(&self, mut command: Command, texts: &[&str]) -> Server {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut server = Server { child, log, listeners: BTreeMap::new() };
+        let mut server = Server { child, log, before_ready: String::new(), listeners: BTreeMap::new() };
         for text in texts {
             server.wait_for_log(text);
         }
-        server.wait_for_log(" ready ");
+        server.before_ready = server.read_log_until(" ready ").0;
         server.listeners = listeners(&self.data());
         server
     }
@@ -163,18 +163,31 @@ impl TestFolder {
 struct Server {
     child: Child,
     log: BufReader<std::process::ChildStderr>,
+    /// The lines before the one that says that the server is ready.
+    before_ready: String,
     listeners: BTreeMap<String, String>,
 }
 
 impl Server {
     fn wait_for_log(&mut self, wanted: &str) -> String {
+        self.read_log_until(wanted).1
+    }
+
+    /// Waits for a line with a text, which may be one from before the server was ready.
+    fn wait_for_log_since_start(&mut self, wanted: &str) -> String {
+        let early = self.before_ready.lines().find(|line| line.contains(wanted)).map(str::to_owned);
+        early.unwrap_or_else(|| self.wait_for_log(wanted))
+    }
+
+    /// Reads the log up to a line with a text. Returns the lines before it, and this one.
+    fn read_log_until(&mut self, wanted: &str) -> (String, String) {
         let mut seen = String::new();
         loop {
             let mut line = String::new();
             let length = self.log.read_line(&mut line).expect("the log is text");
             assert_ne!(length, 0, "the server ended without saying {wanted:?}:\n{seen}");
             if line.contains(wanted) {
-                return line;
+                return (seen, line);
             }
             seen.push_str(&line);
         }

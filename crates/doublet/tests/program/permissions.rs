@@ -62,7 +62,7 @@ fn nothing_in_the_data_folder_is_open_to_others() {
     let mut command = without_umask(&folder, &["serve", "--set", "server.shutdown_time=200ms"]);
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut server = Server { child, log, listeners: BTreeMap::new() };
+    let mut server = Server { child, log, before_ready: String::new(), listeners: BTreeMap::new() };
     server.wait_for_log("the data folder was open to other users (mode 0755)");
     server.wait_for_log(" ready ");
     server.listeners = listeners(&data);

@@ -80,13 +80,13 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
     let ((hub, running), (spoke, joined)) = joined_servers();
     joined.stop();
     // The pair of files of an earlier version, with a certificate that ends within the next weeks.
-    let (chain, key) = short_certificate(&hub, "spoke.acme.test");
+    let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
     let folder = spoke.data().join("tls");
     std::fs::remove_file(folder.join("server.pem")).expect("it exists");
     std::fs::write(folder.join("certificate.pem"), chain).expect("writes a test file");
     std::fs::write(folder.join("key.pem"), key).expect("writes a test file");
     let mut joined = spoke.serve();
-    let line = joined.wait_for_log("renewed the certificate of this server");
+    let line = joined.wait_for_log_since_start("renewed the certificate of this server");
     assert!(line.contains("valid_until=2"), "{line}");
     assert!(issued(&spoke).contains("Name: hub.acme.test\n"), "the server that has signed it is asked first next time");
     assert!(!folder.join("key.pem").exists(), "the key of the old certificate is gone");
@@ -101,8 +101,32 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
     running.stop();
 }
 
-/// Signs a certificate of a server with the certifier of the hub, valid for the next weeks.
-fn short_certificate(hub: &TestFolder, host: &str) -> (String, String) {
+#[test]
+fn a_certificate_that_is_not_valid_yet_is_replaced() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    joined.stop();
+    running.stop();
+    // As a renewal leaves them while the clock is a year ahead.
+    let before = issued(&spoke);
+    for folder in [&hub, &spoke] {
+        let host = if std::ptr::eq(folder, &hub) { "hub.acme.test" } else { "spoke.acme.test" };
+        let (chain, key) = certificate_of(&hub, host, 300..2_000);
+        std::fs::write(folder.data().join("tls/server.pem"), format!("{key}{chain}")).expect("writes a test file");
+    }
+    std::fs::write(spoke.data().join("tls/server.pem.old"), &before).expect("writes a test file");
+    let (mut running, mut joined) = (hub.serve(), spoke.serve());
+    joined.wait_for_log_since_start("the one before it is used again");
+    assert_eq!(issued(&spoke), before);
+    check_presented(&spoke, &joined);
+    // The first server has none before it, and signs another one.
+    running.wait_for_log_since_start("renewed the certificate of this server");
+    check_presented(&hub, &running);
+    joined.stop();
+    running.stop();
+}
+
+/// Signs a certificate of a server with the certifier of the hub, valid between two days from now.
+fn certificate_of(hub: &TestFolder, host: &str, valid_days: std::ops::Range<i64>) -> (String, String) {
     let read = |name: &str| std::fs::read_to_string(hub.data().join("tls").join(name)).expect("it has registered");
     let (certifier, certifier_key) = (read("certifier.pem"), read("certifier.key"));
     let name = |common: &str| {
@@ -115,11 +139,15 @@ fn short_certificate(hub: &TestFolder, host: &str) -> (String, String) {
     params.distinguished_name = name(host);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let valid_days = std::time::Duration::from_secs(40 * 86_400);
-    let now = u64::try_from(SystemClock::new().now().0).expect("it is after 1970");
-    let now = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_micros(now);
-    params.not_before = (now - valid_days).into();
-    params.not_after = (now + valid_days).into();
+    // Whole days since the epoch, which is before both.
+    let now = u64::try_from(SystemClock::new().now().0).expect("it is after the epoch");
+    let today = now / 86_400_000_000;
+    let day = |from_now: i64| {
+        let number = today.checked_add_signed(from_now).expect("it is after the epoch");
+        std::time::UNIX_EPOCH + std::time::Duration::from_secs(number * 86_400)
+    };
+    params.not_before = day(valid_days.start).into();
+    params.not_after = day(valid_days.end).into();
     let mut authority = CertificateParams::default();
     authority.distinguished_name = name("Doublet certifier");
     let issuer = Issuer::new(authority, KeyPair::from_pem(&certifier_key).expect("a key"));

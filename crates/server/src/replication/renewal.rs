@@ -6,7 +6,13 @@
 //! until it succeeds. The new certificate has the same name. It must be of the certifier that this server knows, so a
 //! server that is asked and answers with another one changes nothing.
 //!
-//! The new certificate and its key replace the old ones in one step, and new connections use them at once.
+//! The new certificate and its key replace the old ones in one step, and new connections use them at once. If the new
+//! file cannot be loaded at that moment, each further look tries to.
+//!
+//! The clock of a machine that has just started may be years ahead. A certificate that begins then would be refused by
+//! all others once the clock is right. So the server does not renew by itself while the clock is [`CLOCK_LEAD_MAX`]
+//! ahead of the last change in the directory, and replaces a certificate that is not valid yet: by the one before it if
+//! that is valid, which every server knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +20,12 @@ use std::time::Duration;
 use admin::servers::{self, server_name};
 use admin::{AdminError, AdminResult, Answer};
 use base::sync::Mutex;
-use base::{Name, Timestamp};
+use base::{Clock, Name, Timestamp};
 use instance::Instance;
 use instance::certificate::{CertificateDescription, CertificateError, CertificateFiles};
 use instance::certifier::{Certifier, ServerFile, SigningRequest};
 use instance::limits::CERTIFICATE_RENEWAL_TIME;
+use notes::{Access, Identity, level};
 use rpc::backend::CertificateIssuer;
 use wire::{Shutdown, Tls};
 
@@ -30,6 +37,13 @@ const LOOK_PAUSE: Duration = Duration::from_secs(12 * 3_600);
 /// Pause after the first failure of a renewal. It doubles with each further one, up to [`LOOK_PAUSE`].
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
+/// Time by which the clock may be ahead of the last change in the directory. A server that was off for longer is not
+/// renewed without a command.
+const CLOCK_LEAD_MAX: Duration = Duration::from_secs(400 * 86_400);
+
+/// Number of changes of the directory among which the last one that is still there is looked for.
+const CHANGES_READ_MAX: usize = 64;
+
 /// Maximum number of servers that are asked for a certificate if it is not known which one has the certifier.
 const SERVERS_ASKED_MAX: usize = 16;
 
@@ -37,8 +51,17 @@ const SERVERS_ASKED_MAX: usize = 16;
 pub(crate) struct CertificateRenewal {
     replication: Arc<Replication>,
     tls: Arc<Tls>,
+    start: StartTime,
     /// Held while the certificate is renewed.
     running: Mutex<()>,
+}
+
+/// What is known of the time at which the server has started. It shows whether the clock is far ahead.
+struct StartTime {
+    /// The time of the last change in the directory. `None` if there is none.
+    last_change: Option<Timestamp>,
+    /// The measured time.
+    monotonic: Duration,
 }
 
 /// Issues certificates for other servers, if this server has the key of the certifier.
@@ -78,15 +101,55 @@ fn pause_after(failures: u32) -> Duration {
     }
 }
 
-/// Returns `true` if it is time to renew a certificate. One that is not valid any more cannot identify this server.
+/// Returns `true` if it is time to renew a certificate. One that is not valid yet or any more cannot identify this server.
 fn is_due(certificate: &CertificateDescription, now: Timestamp) -> bool {
-    now.after(CERTIFICATE_RENEWAL_TIME) >= certificate.not_after
+    certificate.not_before > now || now.after(CERTIFICATE_RENEWAL_TIME) >= certificate.not_after
+}
+
+/// Returns the time of the last change in the directory that is still there.
+fn last_change(instance: &Instance) -> notes::Result<Option<Timestamp>> {
+    let itself = Arc::new(Identity::local_server(instance.directory.options().server.clone()));
+    let reader: Access<level::Reader> = instance.directory.database().authorize(&itself)?;
+    let reading = reader.read()?;
+    for change in reading.changes_before(None, CHANGES_READ_MAX)?.entries {
+        if let Some(header) = reading.header(change.note)? {
+            return Ok(Some(header.modified));
+        }
+    }
+    Ok(None)
+}
+
+impl StartTime {
+    fn read(instance: &Instance) -> Self {
+        let last_change = last_change(instance).unwrap_or_else(|error| {
+            tracing::warn!(target: "tls", %error, "cannot read the time of the last change in the directory");
+            None
+        });
+        Self { last_change, monotonic: instance.clock.monotonic() }
+    }
+
+    /// Fails if the clock is so far ahead that it is probably wrong.
+    fn check(&self, clock: &dyn Clock) -> Result<(), AdminError> {
+        let Some(last_change) = self.last_change else { return Ok(()) };
+        let running = clock.monotonic().saturating_sub(self.monotonic);
+        let now = clock.now();
+        if now <= last_change.after(running).after(CLOCK_LEAD_MAX) {
+            return Ok(());
+        }
+        Err(AdminError::Refused(format!(
+            "the clock says {}, but when the server started the last change in the directory was of {}; if the clock is \
+             right, run `doublet server renew`",
+            now.to_rfc3339(),
+            last_change.to_rfc3339()
+        )))
+    }
 }
 
 impl CertificateRenewal {
     pub(crate) fn new(replication: &Arc<Replication>, tls: &Arc<Tls>) -> Arc<Self> {
+        let start = StartTime::read(&replication.instance);
         let (replication, tls) = (Arc::clone(replication), Arc::clone(tls));
-        Arc::new(Self { replication, tls, running: Mutex::default() })
+        Arc::new(Self { replication, tls, start, running: Mutex::default() })
     }
 
     /// Executes `doublet server renew`.
@@ -110,11 +173,35 @@ impl CertificateRenewal {
         if files.is_configured() || !self.instance().data.certifier_file().exists() {
             return Ok(());
         }
-        let certificate = files.describe().map_err(AdminError::refused)?;
-        if is_due(&certificate, self.instance().clock.now()) {
-            self.renew(None)?;
+        // An earlier attempt may have installed a file that could not be loaded.
+        if files.reload_if_changed(&self.tls).map_err(AdminError::refused)? {
+            tracing::info!(target: "tls", "reloaded the certificate of this server");
         }
+        let certificate = files.describe().map_err(AdminError::refused)?;
+        let now = self.instance().clock.now();
+        if !is_due(&certificate, now) {
+            return Ok(());
+        }
+        if certificate.not_before > now && self.restore_replaced(now)? {
+            return Ok(());
+        }
+        self.start.check(self.instance().clock.as_ref())?;
+        self.renew(None)?;
         Ok(())
+    }
+
+    /// Installs the certificate that the present one has replaced, which is not valid yet. Returns `false` if that one is
+    /// not valid either.
+    fn restore_replaced(&self, now: Timestamp) -> Result<bool, AdminError> {
+        let instance = self.instance();
+        let replaced = ServerFile::replaced(&instance.data).map_err(AdminError::refused)?;
+        let Some(file) = replaced.filter(|file| file.verify(&instance.directory.options().server, now).is_ok()) else {
+            return Ok(false);
+        };
+        file.install(&instance.data).map_err(AdminError::refused)?;
+        self.files().reload(&self.tls).map_err(AdminError::refused)?;
+        tracing::warn!(target: "tls", "the certificate is not valid yet; the one before it is used again");
+        Ok(true)
     }
 
     /// Installs a new certificate. Returns the end of its validity.
@@ -254,10 +341,12 @@ fn record(instance: &Instance, server: &Name, until: Timestamp) {
 
 #[cfg(test)]
 mod tests {
+    use base::sim::SimClock;
+
     use super::*;
 
     #[test]
-    fn certificate_is_renewed_in_its_last_ninety_days() {
+    fn certificate_is_renewed_before_it_begins_and_in_its_last_ninety_days() {
         let day = |number: i64| Timestamp::from_seconds(number * 86_400);
         let certificate = CertificateDescription {
             names: Vec::new(),
@@ -265,9 +354,25 @@ mod tests {
             not_before: day(0),
             not_after: day(365),
         };
-        for (now, expected) in [(0, false), (274, false), (275, true), (364, true), (400, true)] {
+        for (now, expected) in [(-1, true), (0, false), (274, false), (275, true), (364, true), (400, true)] {
             assert_eq!(is_due(&certificate, day(now)), expected, "day {now}");
         }
+    }
+
+    #[test]
+    fn clock_that_is_years_ahead_renews_nothing() {
+        let clock = SimClock::new();
+        let days = |number: u64| Duration::from_secs(number * 86_400);
+        let start = |last_change| StartTime { last_change, monotonic: clock.monotonic() };
+        let now = clock.now();
+        for (last_change, expected) in [(now.before(days(400)), true), (now.before(days(401)), false), (now, true)] {
+            let checked = start(Some(last_change)).check(&clock);
+            assert_eq!(checked.is_ok(), expected, "{checked:?}");
+        }
+        assert!(start(None).check(&clock).is_ok(), "nothing is known");
+        let started = start(Some(now));
+        clock.advance(days(4 * 365));
+        assert!(started.check(&clock).is_ok(), "the server has run for that time");
     }
 
     #[test]
