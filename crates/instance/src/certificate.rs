@@ -304,8 +304,13 @@ impl CertificateDescription {
     /// Describes the first certificate of a chain in PEM form. Returns `None` if it cannot be read.
     #[must_use]
     pub fn parse(chain: &[u8]) -> Option<Self> {
-        let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
-        let certificate = pem.parse_x509().ok()?;
+        Self::parse_der(&Pem::iter_from_buffer(chain).next()?.ok()?.contents)
+    }
+
+    /// Describes a certificate in DER form. Returns `None` if it cannot be read.
+    #[must_use]
+    pub fn parse_der(certificate: &[u8]) -> Option<Self> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
         let alternative = certificate.subject_alternative_name().ok().flatten();
         let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
             GeneralName::DNSName(name) => (*name).to_owned(),

@@ -5,15 +5,16 @@
 //! PEM file, which `doublet server join` reads. `docs/replication.md` ("Servers") describes the steps.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base::{Name, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType, DnValue,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, date_time_ymd,
 };
 use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
-use wire::tls::verify_issued;
+use wire::tls::{verify_issued, verify_issued_der};
 use x509_parser::pem::Pem;
 use x509_parser::x509::X509Name;
 
@@ -29,6 +30,8 @@ const CERTIFIER_YEARS: i16 = 20;
 /// Number of years for which the certificate of a server is valid.
 const SERVER_YEARS: i16 = 5;
 
+const SECONDS_PER_DAY: u64 = 86_400;
+
 /// Beginning of the line with the address of the server that has written a server file.
 const PARTNER_PREFIX: &str = "Address: ";
 
@@ -41,8 +44,10 @@ const KEY_LABEL: &str = "PRIVATE KEY";
 /// The authority that signs the certificates of the servers of a domain.
 pub struct Certifier {
     issuer: Issuer<'static, KeyPair>,
-    /// Its certificate, in PEM form.
+    /// Its certificate in PEM form, and what else its file contains.
     pub certificate: String,
+    /// Its certificate alone, in PEM form.
+    own: String,
 }
 
 /// The certificate of a server, with its key and that of the certifier, in PEM form.
@@ -81,11 +86,12 @@ impl Certifier {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| unreadable());
         let pem = text(read_limited(certificate, PEM_BYTES_MAX as u64)?)?;
         let key_pem = text(read_limited(key, PEM_BYTES_MAX as u64)?)?;
-        let organization =
-            subject_text(&pem, |subject| Some(subject.iter_organization().next()?.as_str().ok()?.to_owned()));
         let key_pair = KeyPair::from_pem(&key_pem).map_err(|error| generate_error(NAME, &error))?;
+        let own = certificate_of_key(&pem, &key_pair).ok_or_else(unreadable)?;
+        let organization =
+            subject_text(&own, |subject| Some(subject.iter_organization().next()?.as_str().ok()?.to_owned()));
         let params = certifier_params(&organization.ok_or_else(unreadable)?);
-        Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem })
+        Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem, own })
     }
 
     /// Opens the certifier of a data folder. Returns `None` if this server does not have its key.
@@ -101,6 +107,15 @@ impl Certifier {
         }
         let chain = read_limited(files.chain_file(), PEM_BYTES_MAX as u64)?;
         Ok(verify_issued(&chain, self.certificate.as_bytes(), now).is_ok())
+    }
+
+    /// Checks that this certifier itself, and not a further authority, has signed the certificate of a server in DER form,
+    /// and that it is valid now.
+    pub fn check_issued(&self, server: &Name, certificate: &[u8], now: Timestamp) -> Result<(), CertificateError> {
+        verify_issued_der(certificate, self.own.as_bytes(), now).map_err(|error| CertificateError::Unusable {
+            server: server.abbreviated(),
+            reason: format!("the certifier of the domain has not signed the present one, or its time is over: {error}"),
+        })
     }
 
     /// Issues the certificate of a server with this host name, as clients and other servers verify it.
@@ -354,7 +369,20 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, years: i16) {
     let month = u8::try_from(today.month()).unwrap_or(1);
     // The first of the month: it exists in every year, and a clock that is days behind accepts the certificate.
     params.not_before = date_time_ymd(i32::from(today.year()) - 1, month, 1);
-    params.not_after = date_time_ymd(i32::from(today.year() + years), month, 1);
+    // The end shows which of several certificates is the newest one, so it includes the second.
+    let days = u64::try_from(today.day()).unwrap_or(1).saturating_sub(1);
+    let seconds = days * SECONDS_PER_DAY + now.seconds().rem_euclid(SECONDS_PER_DAY as i64).unsigned_abs();
+    params.not_after = date_time_ymd(i32::from(today.year() + years), month, 1) + Duration::from_secs(seconds);
+}
+
+/// Returns the certificate of a key in a PEM file.
+fn certificate_of_key(pem: &str, key: &KeyPair) -> Option<String> {
+    let public_key = key.subject_public_key_info();
+    let mut sections = (0..).map_while(|index| section(pem, CERTIFICATE_LABEL, index));
+    sections.find(|section| {
+        let parsed = Pem::iter_from_buffer(section.as_bytes()).next().and_then(Result::ok);
+        parsed.is_some_and(|pem| pem.parse_x509().is_ok_and(|found| found.public_key().raw == public_key))
+    })
 }
 
 /// Returns a text in the subject of the first certificate of a PEM file.
@@ -501,6 +529,26 @@ mod tests {
         *broken.last_mut().expect("it is not empty") ^= 1;
         certifier.renew(&name, &broken, NOW).expect_err("the signature is wrong");
         certifier.renew(&name, b"nonsense", NOW).expect_err("it is no request");
+    }
+
+    #[test]
+    fn certificates_that_the_certifier_itself_has_signed_are_told_from_others_and_by_their_end() {
+        let [folder, stranger] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let (own, other) = (certifier(&folder), certifier(&stranger));
+        let name = Name::new("CN=spoke.acme.test/O=Acme");
+        let path = files(&DataFolder::new(folder.path())).0;
+        // The key decides which certificate in the file is the certifier, not the order.
+        write_private(&path, format!("{}{}", other.certificate, own.certificate).as_bytes()).expect("writable");
+        let with_both = certifier(&folder);
+        let issue = |from: &Certifier, at| from.issue("spoke.acme.test", "Acme", at).expect("it can be issued");
+        let later = Timestamp::from_seconds(NOW.seconds() + 1);
+        let [first, second] = [NOW, later].map(|at| issue(&with_both, at));
+        for (file, expected) in [(&first, true), (&issue(&own, NOW), true), (&issue(&other, NOW), false)] {
+            let checked = with_both.check_issued(&name, &der(&file.certificate), NOW);
+            assert_eq!(checked.is_ok(), expected, "{checked:?}");
+        }
+        let until = |file: &ServerFile| file.describe().expect("readable").not_after;
+        assert!(until(&first) < until(&second), "the second one is the newest");
     }
 
     #[test]

@@ -61,11 +61,23 @@ pub trait RequestedPulls: Send + Sync {
     fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull>;
 }
 
+/// The certificate of another server, which the handshake has verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// The name of the server.
+    pub name: Name,
+    /// The certificate in DER form.
+    pub certificate: Arc<[u8]>,
+}
+
 /// Issues the certificates of the servers of the domain.
 pub trait CertificateIssuer: Send + Sync {
     /// Issues a new certificate for a server that has proved its name by its present one, and the key of a signing
     /// request in DER form. Returns the certificate in PEM form. Fails with a text for the operator of that server.
-    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String>;
+    fn renew(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, String>;
+
+    /// Records that a server uses its present certificate. Those before it are not renewed any more.
+    fn confirm(&self, server: &ServerCertificate) -> Result<(), String>;
 }
 
 /// A template from which databases can be created.

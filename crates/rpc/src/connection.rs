@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use base::Name;
 use base::memory::MemoryOwner;
 use base::sync::Mutex;
 use http::{Request, Response};
@@ -22,6 +21,7 @@ use tokio::time::Instant;
 use wire::{Peer, SessionTermination, Stream};
 
 use crate::admission::{self, ConnectionState, PeerServer};
+use crate::backend::ServerCertificate;
 use crate::limits::{
     CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_CHECK_INTERVAL, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, PING_TIME_MAX, RESET_CALLS_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
@@ -30,11 +30,11 @@ use crate::response_body::ResponseBody;
 use crate::service::Service;
 use crate::session::Session;
 
-/// Serves one connection until it ends. `server` is the name in the peer's server certificate, if it presented one.
+/// Serves one connection until it ends. `server` is the server certificate of the peer, if it presented one.
 pub async fn serve(
     stream: Stream,
     peer: Peer,
-    server: Option<Name>,
+    server: Option<ServerCertificate>,
     service: Arc<Service>,
     termination: SessionTermination,
 ) -> io::Result<()> {
@@ -123,9 +123,14 @@ async fn run(stream: Stream, peer: Peer, server: PeerServer, service: Arc<Servic
 
 /// Begins the session of a server with the name in its certificate. No peer can be this server itself, whose work needs
 /// no connection.
-fn peer_server(name: Option<Name>, service: &Service, peer: Peer, termination: SessionTermination) -> PeerServer {
-    let Some(name) = name else { return PeerServer::None };
-    if name == service.services.directory.options().server {
+fn peer_server(
+    server: Option<ServerCertificate>,
+    service: &Service,
+    peer: Peer,
+    termination: SessionTermination,
+) -> PeerServer {
+    let Some(server) = server else { return PeerServer::None };
+    if server.name == service.services.directory.options().server {
         tracing::warn!(
             target: "rpc",
             %peer,
@@ -133,8 +138,8 @@ fn peer_server(name: Option<Name>, service: &Service, peer: Peer, termination: S
         );
         return PeerServer::OwnName;
     }
-    let budget = service.services.memory.share_of(&MemoryOwner::server(name.canonical()));
-    PeerServer::Other(Session::of_server(name, termination, budget))
+    let budget = service.services.memory.share_of(&MemoryOwner::server(server.name.canonical()));
+    PeerServer::Other(Session::of_server(server, termination, budget))
 }
 
 /// The activity of a connection.

@@ -21,7 +21,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 use wire::{JobOwner, SessionTermination};
 
-use crate::backend::SessionSlot;
+use crate::backend::{ServerCertificate, SessionSlot};
 use crate::error::{Error, Result};
 
 const ID_BYTES: usize = 16;
@@ -75,6 +75,8 @@ pub struct Session {
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold: the share of the account.
     pub budget: MemoryBudget,
+    /// The certificate of a server; `None` for people.
+    pub certificate: Option<Arc<[u8]>>,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
     /// The time at which the session started, in milliseconds of the monotonic clock. `used_ms` is the time of its last
@@ -91,14 +93,17 @@ pub struct Session {
 impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
-        Self::of_connection(SessionOwner::Server(name.clone()), &name, termination, budget)
+    pub fn of_server(server: ServerCertificate, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
+        let ServerCertificate { name, certificate } = server;
+        let owner = SessionOwner::Server(name.clone());
+        let session = Self::of_connection(owner, &name, termination, budget);
+        Arc::new(Self { certificate: Some(certificate), ..session })
     }
 
     /// Creates the session of the person who works on a local store. It ends with its connection.
     #[must_use]
     pub fn of_local_person(name: &Name, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
-        Self::of_connection(SessionOwner::LocalPerson(name.clone()), name, termination, budget)
+        Arc::new(Self::of_connection(SessionOwner::LocalPerson(name.clone()), name, termination, budget))
     }
 
     fn of_connection(
@@ -106,19 +111,20 @@ impl Session {
         name: &Name,
         termination: SessionTermination,
         budget: MemoryBudget,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    ) -> Self {
+        Self {
             job_owner: JobOwner::account(name.canonical()),
             owner,
             ends: None,
             budget,
+            certificate: None,
             id: [0; ID_BYTES],
             secret: [0; SECRET_BYTES],
             begun_ms: 0,
             used_ms: AtomicU64::new(0),
             termination,
             _slot: None,
-        })
+        }
     }
 
     /// Returns `true` if the session was ended early.
@@ -208,6 +214,7 @@ impl Sessions {
             job_owner,
             ends: Some(self.clock.now().after(self.limits.age)),
             budget,
+            certificate: None,
             id,
             secret,
             begun_ms: now_ms,

@@ -107,11 +107,25 @@ impl Tls {
 /// Checks that the first certificate of a chain in PEM form was signed by one of the authorities, may identify a
 /// client, and is valid at a time. The signature counts, not the name of the issuer.
 pub fn verify_issued(chain_pem: &[u8], authorities_pem: &[u8], now: Timestamp) -> Result<(), TlsError> {
-    let verifier = client_verifier(Arc::new(root_store(authorities_pem)?), ClientCertificates::Required)?;
     let chain = certificates(chain_pem)?;
+    verify_client(&chain[0], &chain[1..], authorities_pem, now)
+}
+
+/// Checks a certificate in DER form like [`verify_issued`]. One of the authorities has to have signed it itself.
+pub fn verify_issued_der(certificate: &[u8], authorities_pem: &[u8], now: Timestamp) -> Result<(), TlsError> {
+    verify_client(&CertificateDer::from(certificate), &[], authorities_pem, now)
+}
+
+fn verify_client(
+    certificate: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    authorities_pem: &[u8],
+    now: Timestamp,
+) -> Result<(), TlsError> {
+    let verifier = client_verifier(Arc::new(root_store(authorities_pem)?), ClientCertificates::Required)?;
     let seconds = u64::try_from(now.seconds()).unwrap_or(0);
     let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    verifier.verify_client_cert(&chain[0], &chain[1..], at)?;
+    verifier.verify_client_cert(certificate, intermediates, at)?;
     Ok(())
 }
 

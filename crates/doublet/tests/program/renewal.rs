@@ -4,8 +4,10 @@ use base::Clock as _;
 use client::{Client, Trust, v1};
 use instance::system::SystemClock;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use instance::certifier::SigningRequest;
 use serde_json::json;
 
+use crate::native_mutual_tls::CertificateAuthority;
 use crate::replication::joined_servers;
 use crate::{Server, TestFolder};
 
@@ -81,6 +83,7 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
     joined.stop();
     // The pair of files of an earlier version, with a certificate that ends within the next weeks.
     let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
+    forget_ends(&hub);
     let folder = spoke.data().join("tls");
     std::fs::remove_file(folder.join("server.pem")).expect("it exists");
     std::fs::write(folder.join("certificate.pem"), chain).expect("writes a test file");
@@ -98,6 +101,59 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
     let after = issued(&spoke);
     spoke.serve().stop();
     assert_eq!(issued(&spoke), after);
+    running.stop();
+}
+
+#[test]
+fn only_the_newest_certificate_of_the_certifier_itself_is_renewed() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    let before = issued(&spoke);
+    let requested = SigningRequest::create("spoke.acme.test", "Acme").expect("a key").request;
+    let renew = |server: &Server, roots: &str, (chain, key): (&str, &str)| {
+        let trust = Trust::mutual(roots.as_bytes(), chain.as_bytes(), key.as_bytes()).expect("a pair");
+        let address = server.listeners.get("native").expect("it listens");
+        let options = client::ConnectOptions {
+            server_name: Some("hub.acme.test".to_owned()),
+            ..client::ConnectOptions::new(address, trust)
+        };
+        let request = v1::RenewCertificateRequest { signing_request: requested.clone(), installed: false };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let client = Client::connect(&options).await.expect("it accepts the authority");
+            let renewed = client.servers().renew_certificate(request).await;
+            renewed.map(|reply| reply.into_inner().certificate).map_err(|status| status.message().to_owned())
+        })
+    };
+    let roots = std::fs::read_to_string(hub.data().join("tls/certifier.pem")).expect("it has registered");
+    // An answer may be lost, so the same certificate is renewed until the server has installed another one.
+    for _ in 0..2 {
+        let renewed = renew(&running, &roots, (&before, &before)).expect("it is the newest one");
+        assert!(renewed.contains("BEGIN CERTIFICATE"), "{renewed}");
+    }
+    // One that ends before the one in the directory was replaced.
+    let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
+    let renew_older = || renew(&running, &roots, (&chain, &key));
+    let refused = renew_older().expect_err("it was replaced");
+    assert!(refused.contains("spoke.acme.test/Acme has a newer certificate, valid until 2"), "{refused}");
+    forget_ends(&hub);
+    renew_older().expect("no newer one is known");
+    spoke.check(&["server", "renew"], "This server has a new certificate");
+    renew_older().expect_err("the server has confirmed a newer one");
+    let after = issued(&spoke);
+    renew(&running, &roots, (&after, &after)).expect("it is the newest one");
+    joined.stop();
+    running.stop();
+    // Another authority may identify servers, and get no certificates of the domain.
+    let foreign = CertificateAuthority::new("Other");
+    let subject = [(DnType::CommonName, "spoke.acme.test"), (DnType::OrganizationName, "Acme")];
+    let (chain, key) = foreign.sign("spoke.acme.test", &subject);
+    let peers = hub.path("peers.pem");
+    std::fs::write(&peers, format!("{roots}{}", foreign.pem)).expect("writes a test file");
+    let mut command = hub.serve_command();
+    command.args(["--set", &format!("tls.peers={}", peers.display())]);
+    let running = hub.start(command, &[]);
+    let refused = renew(&running, &roots, (&chain, &key)).expect_err("the certifier has not signed it");
+    assert!(refused.contains("the certifier of the domain has not signed the present one"), "{refused}");
     running.stop();
 }
 
@@ -123,6 +179,18 @@ fn a_certificate_that_is_not_valid_yet_is_replaced() {
     check_presented(&hub, &running);
     joined.stop();
     running.stop();
+}
+
+/// Removes the ends of certificates from the directory, as if an earlier version had registered the servers.
+fn forget_ends(hub: &TestFolder) {
+    hub.check(&["db", "acl", "names.nsf", "set", "ann@acme.test", "--level", "manager"], "");
+    let servers = hub.as_user("ann", &["note", "list", "names.nsf", "--formula", "SELECT Form = \"Server\""]);
+    let servers = servers.as_array().expect("a list").clone();
+    assert_eq!(servers.len(), 2, "{servers:?}");
+    for server in servers {
+        let unid = server["unid"].as_str().expect("it has one");
+        hub.as_user("ann", &["note", "set", "names.nsf", unid, "--remove", "CertificateExpires"]);
+    }
 }
 
 /// Signs a certificate of a server with the certifier of the hub, valid between two days from now.

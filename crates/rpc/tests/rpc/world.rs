@@ -30,7 +30,7 @@ use notes::{
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{
-    Accounts, CertificateIssuer, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, SessionSlot,
+    Accounts, CertificateIssuer, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, ServerCertificate, SessionSlot,
     TemplateInfo, ViewIndexer,
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
@@ -157,6 +157,7 @@ impl TestServer {
         let (ours, theirs) = Stream::duplex(PIPE_BYTES);
         let peer = Peer::network("192.0.2.7:4000".parse().expect("an address")).encrypted();
         let service = Arc::clone(&self.service);
+        let server = server.map(|name| ServerCertificate { name, certificate: b"certificate"[..].into() });
         tokio::spawn(rpc::serve(theirs, peer, server, service, SessionTermination::default()));
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
         let (sender, driver) = handshake.await.expect("the server speaks HTTP/2");
@@ -372,8 +373,12 @@ impl RequestedPulls for NoPulls {
 struct NoCertifier;
 
 impl CertificateIssuer for NoCertifier {
-    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String> {
-        Err(format!("no certificate for {}: {} bytes", server.abbreviated(), signing_request.len()))
+    fn renew(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, String> {
+        Err(format!("no certificate for {}: {} bytes", server.name.abbreviated(), signing_request.len()))
+    }
+
+    fn confirm(&self, server: &ServerCertificate) -> Result<(), String> {
+        Err(format!("{} has a certificate of {} bytes", server.name.abbreviated(), server.certificate.len()))
     }
 }
 

@@ -26,7 +26,7 @@ use instance::certificate::{CertificateDescription, CertificateError, Certificat
 use instance::certifier::{Certifier, ServerFile, SigningRequest};
 use instance::limits::CERTIFICATE_RENEWAL_TIME;
 use notes::{Access, Identity, level};
-use rpc::backend::CertificateIssuer;
+use rpc::backend::{CertificateIssuer, ServerCertificate};
 use wire::{Shutdown, Tls};
 
 use super::Replication;
@@ -67,6 +67,15 @@ struct StartTime {
 /// Issues certificates for other servers, if this server has the key of the certifier.
 pub(crate) struct DomainCertificates {
     instance: Arc<Instance>,
+}
+
+/// A server that may call the certifier.
+struct AdmittedServer {
+    certifier: Certifier,
+    /// The end of its present certificate.
+    until: Timestamp,
+    /// `true` if the directory states this end.
+    is_recorded: bool,
 }
 
 /// Looks after the certificate until the server drains.
@@ -180,7 +189,7 @@ impl CertificateRenewal {
         let certificate = files.describe().map_err(AdminError::refused)?;
         let now = self.instance().clock.now();
         if !is_due(&certificate, now) {
-            return Ok(());
+            return self.confirm_if_unknown(certificate.not_after);
         }
         if certificate.not_before > now && self.restore_replaced(now)? {
             return Ok(());
@@ -223,10 +232,33 @@ impl CertificateRenewal {
         files.reload(&self.tls).map_err(AdminError::refused)?;
         let until = files.describe().map_err(AdminError::refused)?.not_after;
         tracing::info!(target: "tls", valid_until = until.to_rfc3339(), "renewed the certificate of this server");
-        if file.partner_name.is_none() {
-            record(instance, itself, until);
+        match &file.partner_name {
+            None => record(instance, itself, until),
+            Some(issuer) => {
+                if let Err(error) = self.confirm(&server_name(instance, issuer)) {
+                    tracing::warn!(target: "tls", %error, "cannot confirm the new certificate; will retry");
+                }
+            }
         }
         Ok(until)
+    }
+
+    /// Tells the server that has issued the certificate that it is installed. Until then that server renews the one
+    /// before, too, because its answer may have been lost.
+    fn confirm(&self, issuer: &Name) -> Result<(), AdminError> {
+        self.replication.connect_to(issuer)?.confirm_certificate()
+    }
+
+    /// Confirms the present certificate if the directory states that this server has an older one.
+    fn confirm_if_unknown(&self, until: Timestamp) -> Result<(), AdminError> {
+        let instance = self.instance();
+        let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
+        let Some(issuer) = installed.and_then(|file| file.partner_name) else { return Ok(()) };
+        let registered = instance.directory.server(&instance.directory.options().server)?;
+        match registered.and_then(|server| server.certificate_until) {
+            Some(recorded) if recorded < until => self.confirm(&server_name(instance, &issuer)),
+            _ => Ok(()),
+        }
     }
 
     /// Asks the other servers of the domain, one after the other, until one has signed.
@@ -296,15 +328,21 @@ impl DomainCertificates {
         Self { instance: Arc::clone(instance) }
     }
 
-    fn issue(&self, server: &Name, signing_request: &[u8]) -> Result<String, AdminError> {
+    /// Opens the certifier, and checks that a server may call it: it is registered, no deny list excludes it, and its
+    /// certificate is one of this certifier and the newest that was recorded. So an authority in `tls.peers` cannot get
+    /// certificates of the domain, and neither can the owner of an old key, beside the server.
+    ///
+    /// Returns when the present certificate ends, and whether that is recorded.
+    fn admit(&self, server: &ServerCertificate) -> Result<AdmittedServer, AdminError> {
         let instance = &self.instance;
-        let label = server.abbreviated();
-        if instance.directory.server(server)?.is_none() {
+        let name = &server.name;
+        let label = name.abbreviated();
+        let Some(registered) = instance.directory.server(name)? else {
             return Err(AdminError::Refused(format!(
                 "{label} is not registered in the directory of this server; `doublet server register` registers it"
             )));
-        }
-        if let Some(list) = instance.directory.deny_list_of_server(server)? {
+        };
+        if let Some(list) = instance.directory.deny_list_of_server(name)? {
             return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
         }
         let certifier = Certifier::open(&instance.data).map_err(AdminError::refused)?.ok_or_else(|| {
@@ -314,20 +352,49 @@ impl DomainCertificates {
                     .to_owned(),
             )
         })?;
-        let issued = certifier.renew(server, signing_request, instance.clock.now()).and_then(|certificate| {
+        let presented = &server.certificate;
+        certifier.check_issued(name, presented, instance.clock.now()).map_err(AdminError::refused)?;
+        let until = CertificateDescription::parse_der(presented).map(|described| described.not_after);
+        let until = until.ok_or_else(|| CertificateError::Unreadable("the certificate of the caller".into()));
+        let until = until.map_err(AdminError::refused)?;
+        if let Some(newest) = registered.certificate_until.filter(|newest| *newest > until) {
+            let newest = newest.to_rfc3339();
+            return Err(AdminError::Refused(format!(
+                "{label} has a newer certificate, valid until {newest}, and calls with an older one; if it does not have \
+                 the newer one any more, repeat `doublet server register` here and `doublet server join` there"
+            )));
+        }
+        Ok(AdmittedServer { certifier, until, is_recorded: registered.certificate_until == Some(until) })
+    }
+
+    fn issue(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, AdminError> {
+        let certifier = self.admit(server)?.certifier;
+        let issued = certifier.renew(&server.name, signing_request, self.instance.clock.now()).and_then(|certificate| {
             let until = CertificateDescription::parse(certificate.as_bytes()).map(|described| described.not_after);
             Ok((certificate, until.ok_or_else(|| CertificateError::Unreadable("the new certificate".into()))?))
         });
         let (certificate, until) = issued.map_err(AdminError::refused)?;
+        let label = server.name.abbreviated();
         tracing::info!(target: "tls", server = label, valid_until = until.to_rfc3339(), "issued a certificate");
-        record(instance, server, until);
         Ok(certificate)
+    }
+
+    fn record_installed(&self, server: &ServerCertificate) -> Result<(), AdminError> {
+        let admitted = self.admit(server)?;
+        if !admitted.is_recorded {
+            self.instance.directory.server_set_certificate(&server.name, admitted.until)?;
+        }
+        Ok(())
     }
 }
 
 impl CertificateIssuer for DomainCertificates {
-    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String> {
+    fn renew(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, String> {
         self.issue(server, signing_request).map_err(|error| error.to_string())
+    }
+
+    fn confirm(&self, server: &ServerCertificate) -> Result<(), String> {
+        self.record_installed(server).map_err(|error| error.to_string())
     }
 }
 

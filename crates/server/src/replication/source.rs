@@ -178,8 +178,14 @@ impl RemoteServer {
 
     /// Asks the server for a certificate for the key of a signing request. Returns it in PEM form.
     pub(super) fn renew_certificate(&self, signing_request: Vec<u8>) -> Result<String, AdminError> {
-        let request = v1::RenewCertificateRequest { signing_request };
+        let request = v1::RenewCertificateRequest { signing_request, installed: false };
         Ok(self.call(self.client.servers().renew_certificate(request))?.certificate)
+    }
+
+    /// Tells the server that the certificate of this connection is installed.
+    pub(super) fn confirm_certificate(&self) -> Result<(), AdminError> {
+        let request = v1::RenewCertificateRequest { signing_request: Vec::new(), installed: true };
+        self.call(self.client.servers().renew_certificate(request)).map(drop)
     }
 
     /// Sends a message to the server, which has the mailboxes. Returns the identifier that the server has given it.

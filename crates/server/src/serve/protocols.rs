@@ -10,6 +10,7 @@ use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
 use mail::router::Router;
 use mail::submission::SubmissionService;
+use rpc::backend::ServerCertificate;
 use sasl::Mechanism;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, NextHop, Security, SmartHost, SmtpClient, SmtpClientOptions};
@@ -251,7 +252,10 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
         let organization = organization.clone();
         spawn(&sessions, peer, permit, |peer, termination| async move {
             let stream = stream.accept_tls_h2(&tls).await?;
-            let server = stream.peer_certificate().and_then(|certificate| server_name_in(certificate, &organization));
+            let server = stream.peer_certificate().and_then(|certificate| {
+                let name = server_name_in(certificate, &organization)?;
+                Some(ServerCertificate { name, certificate: certificate.into() })
+            });
             rpc::serve(stream, peer.encrypted(), server, service, termination).await
         });
     })
