@@ -111,13 +111,16 @@ impl Replication {
             }
             Err(error) => return TransferOutcome::Temporary { reply: format!("451 4.3.0 {error}") },
         }
-        let kept = self.mail.take(name, self.instance.clock.monotonic());
-        if let Some(server) = kept.filter(|server| !server.client.is_closed())
-            && let Some(outcome) = self.forward_over(server, name, (envelope.clone(), message))
-        {
-            return outcome;
-        }
         let label = name.abbreviated();
+        let kept = self.mail.take(name, self.instance.clock.monotonic());
+        if let Some(server) = kept.filter(|server| !server.client.is_closed()) {
+            match self.forward_over(server, name, (envelope.clone(), message)) {
+                Err(status) if is_lost(&status) => {
+                    tracing::debug!(target: "mail", server = label, %status, "a connection for mail was lost");
+                }
+                outcome => return outcome.unwrap_or_else(|status| failure(&status, &label)),
+            }
+        }
         let server = match self.connect_to(name) {
             Ok(server) if server.identity.name == *name => server,
             Ok(other) => {
@@ -128,39 +131,43 @@ impl Replication {
             }
             Err(error) => return TransferOutcome::Temporary { reply: format!("451 4.4.1 {error} ({label})") },
         };
-        self.forward_over(server, name, (envelope, message)).unwrap_or_else(|| TransferOutcome::Temporary {
-            reply: format!("451 4.4.2 the connection was lost ({label})"),
-        })
+        let outcome = self.forward_over(server, name, (envelope, message));
+        outcome.unwrap_or_else(|status| failure(&status, &label))
     }
 
-    /// Forwards a message over a connection, which is kept afterwards. Returns `None` if the connection is lost.
+    /// Forwards a message over a connection, which is kept afterwards if the other server has accepted the message, or
+    /// has refused it with a reason.
     fn forward_over(
         &self,
         server: RemoteServer,
         name: &Name,
         (envelope, message): (v1::ForwardedEnvelope, &[u8]),
-    ) -> Option<TransferOutcome> {
+    ) -> Result<TransferOutcome, client::Status> {
+        let sent = server.forward_mail(envelope, message);
+        if sent.as_ref().err().is_none_or(|status| !client::reason(status).is_empty()) {
+            self.mail.keep(name, server, self.instance.clock.monotonic());
+        }
         let label = name.abbreviated();
-        let outcome = match server.forward_mail(envelope, message) {
-            Ok(id) => {
-                TransferOutcome::Delivered { reply: format!("250 2.0.0 accepted as {id} ({label})"), reports: true }
-            }
-            // What the other server refuses has a reason. A failure without one is that of the connection.
-            Err(status) if client::reason(&status).is_empty() => {
-                tracing::debug!(target: "mail", server = label, %status, "a connection for mail was lost");
-                return None;
-            }
-            Err(status) => failure(&status, &label),
-        };
-        self.mail.keep(name, server, self.instance.clock.monotonic());
-        Some(outcome)
+        let id = sent?;
+        Ok(TransferOutcome::Delivered { reply: format!("250 2.0.0 accepted as {id} ({label})"), reports: true })
     }
 }
 
-/// Returns the outcome of a refused transfer. What another attempt cannot change is permanent.
+/// Returns `true` if a failure is that of the connection. What the other server refuses has a reason, and a failure of
+/// the library without one, such as an unknown call, would be the same over another connection.
+fn is_lost(status: &client::Status) -> bool {
+    // The library makes `Internal` of errors of HTTP/2.
+    let is_of_transport = [Code::Unavailable, Code::Cancelled, Code::Unknown, Code::Internal].contains(&status.code());
+    is_of_transport && client::reason(status).is_empty()
+}
+
+/// Returns the outcome of a failed transfer. What another attempt cannot change is permanent.
 fn failure(status: &client::Status, label: &str) -> TransferOutcome {
     let text = status.message();
     match status.code() {
+        _ if is_lost(status) => {
+            TransferOutcome::Temporary { reply: format!("451 4.4.2 the connection failed: {text} ({label})") }
+        }
         Code::InvalidArgument => TransferOutcome::Permanent { reply: format!("554 5.6.0 {text} ({label})") },
         // The message has too many recipients or is too large for that server.
         Code::ResourceExhausted if client::reason(status) == "limit" => {
@@ -236,6 +243,37 @@ mod tests {
         assert_eq!(kept.take(&server(1), seconds(20)), None, "both are in use");
         assert_eq!(kept.take(&server(2), seconds(31)), None, "it was idle for too long");
         assert!(kept.idle.lock().is_empty(), "and is closed");
+    }
+
+    #[test]
+    fn failures_are_sorted_by_who_caused_them() {
+        let check = |code, reason: &str, is_lost_connection: bool, expected: &str| {
+            let status = client::Status::new(code, "the text");
+            let status = if reason.is_empty() { status } else { with_reason(code, reason) };
+            assert_eq!(is_lost(&status), is_lost_connection, "{status:?}");
+            let reply = match failure(&status, "hub/Acme") {
+                TransferOutcome::Temporary { reply } | TransferOutcome::Permanent { reply } => reply,
+                other => panic!("{status:?} is a failure, not {other:?}"),
+            };
+            assert!(reply.starts_with(expected) && reply.contains("the text (hub/Acme)"), "{reply}");
+        };
+        check(Code::Unavailable, "", true, "451 4.4.2 the connection failed: ");
+        check(Code::Cancelled, "", true, "451 4.4.2");
+        check(Code::Unknown, "", true, "451 4.4.2");
+        check(Code::Internal, "", true, "451 4.4.2");
+        check(Code::Internal, "internal", false, "451 4.3.0");
+        check(Code::Unavailable, "busy", false, "451 4.3.0");
+        check(Code::Unimplemented, "", false, "451 4.3.0");
+        check(Code::DeadlineExceeded, "", false, "451 4.3.0");
+        check(Code::ResourceExhausted, "", false, "451 4.3.0");
+        check(Code::ResourceExhausted, "limit", false, "552 5.3.4");
+        check(Code::InvalidArgument, "", false, "554 5.6.0");
+    }
+
+    /// Returns a status with a reason, as the other server makes it.
+    fn with_reason(code: Code, reason: &str) -> client::Status {
+        let detail = v1::ErrorDetail { reason: reason.to_owned(), ..v1::ErrorDetail::default() };
+        proto::details::status(code, "the text", &detail)
     }
 
     #[test]
