@@ -160,8 +160,8 @@ pub struct SubmissionRequest {
 pub struct ForwardedMessage {
     /// The canonical name of the server.
     pub server: String,
-    /// The server's identifier of the request. If it is not empty, a repetition of the same request gets the result of
-    /// the first one and is not carried out again.
+    /// The server's identifier of the message. If it is not empty, a repetition is carried out only for recipients for
+    /// whom the message was not accepted before.
     pub request_id: String,
     /// The network address of the server.
     pub peer: Option<SocketAddr>,
@@ -209,8 +209,10 @@ pub struct SubmissionService {
     router: Arc<Router>,
     hooks: Arc<dyn SubmissionHooks>,
     options: SubmissionOptions,
-    /// The results of requests with an identifier.
+    /// The results of users' requests with an identifier.
     requests: RequestLog,
+    /// The results of those of other servers, which users cannot push out.
+    forwarded: RequestLog,
     group_limit: GroupLimit,
 }
 
@@ -224,9 +226,9 @@ impl SubmissionService {
         hooks: Arc<dyn SubmissionHooks>,
         options: SubmissionOptions,
     ) -> Arc<Self> {
-        let requests = RequestLog::default();
+        let [requests, forwarded] = [(); 2].map(|()| RequestLog::default());
         let group_limit = GroupLimit::default();
-        Arc::new(Self { directory, mail, router, hooks, options, requests, group_limit })
+        Arc::new(Self { directory, mail, router, hooks, options, requests, forwarded, group_limit })
     }
 
     /// Returns the operator settings.
@@ -249,21 +251,20 @@ impl SubmissionService {
         Ok(self.accepted_submission(result))
     }
 
-    /// Accepts a message that another server of the domain forwards, unless the same request was accepted before. Each
-    /// recipient is the person who has the mail file, so groups are not expanded again. A mail file that nobody has any
-    /// more is reported to the sender. The address of the recipient is not looked up: it may be that of a group, or
-    /// lead to another domain.
-    pub fn accept_forwarded(&self, forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
+    /// Accepts a message that another server of the domain forwards, for the recipients for whom the same request was
+    /// not accepted before. Each recipient is the person who has the mail file, so groups are not expanded again. A mail
+    /// file that nobody has any more is reported to the sender. The address of the recipient is not looked up: it may be
+    /// that of a group, or lead to another domain.
+    pub fn accept_forwarded(&self, mut forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
         if forwarded.request_id.is_empty() {
             return Ok(self.accepted_submission(self.carry_out_forwarded(forwarded)?));
         }
-        let running = match self.requests.begin((&forwarded).into())? {
-            LoggedRequest::New(running) => running,
-            LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
-        };
+        let requests = self.forwarded.begin_forwarded(&mut forwarded)?;
+        if let Some(result) = requests.known_result() {
+            return Ok(self.accepted_submission(result));
+        }
         let result = self.carry_out_forwarded(forwarded)?;
-        running.record_result(result.clone());
-        Ok(self.accepted_submission(result))
+        Ok(self.accepted_submission(requests.record_result(result)))
     }
 
     fn carry_out(&self, request: SubmissionRequest) -> Result<RequestResult, RefusedRequest> {

@@ -4,8 +4,11 @@
 //! repetition gets the same result, and a different request with the same identifier is refused. A refused request
 //! leaves nothing, so it can be repeated after a correction.
 //!
-//! At most [`LOGGED_REQUESTS_MAX`] results are kept, in memory; the oldest are dropped. After a restart of the
-//! server, a repetition is a new request.
+//! The requests of other servers are kept apart, for each recipient: a repetition may have fewer of them, because one
+//! was held or removed in the meantime.
+//!
+//! At most [`LOGGED_REQUESTS_MAX`] results are kept in each log, in memory; the oldest are dropped. After a restart of
+//! the server, a repetition is a new request: a message whose reply was lost with the server is delivered twice.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,8 +21,16 @@ use crate::submission::{ForwardedMessage, Refusal, SubmissionRequest};
 /// A digest of all fields of a request.
 type Digest = blake3::Hash;
 
-/// The canonical name of a user or of another server, and the identifier that it gave the request.
-type RequestKey = (String, String);
+/// The identity of a request.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RequestKey {
+    /// The canonical name of a user or of another server.
+    sender: String,
+    /// The identifier that it gave the request.
+    request_id: String,
+    /// The mail file of the recipient for whom another server forwards; empty for the requests of users.
+    mail_file: String,
+}
 
 /// The results of earlier requests.
 #[derive(Default)]
@@ -60,6 +71,8 @@ pub(crate) struct IdentifiedRequest<'r> {
     /// The canonical name of the user or of the server.
     pub sender: &'r str,
     pub request_id: &'r str,
+    /// The mail file of the recipient for whom another server forwards; empty for the requests of users.
+    pub mail_file: &'r str,
     pub digest: Digest,
 }
 
@@ -74,11 +87,12 @@ pub(crate) enum LoggedRequest<'log> {
 impl RequestLog {
     /// Begins a request with an identifier, or returns the result of the same request.
     pub(crate) fn begin(&self, request: IdentifiedRequest<'_>) -> Result<LoggedRequest<'_>, Refusal> {
-        let IdentifiedRequest { sender, request_id, digest } = request;
+        let IdentifiedRequest { sender, request_id, mail_file, digest } = request;
         if request_id.len() > REQUEST_ID_BYTES_MAX {
             return Err(Refusal::Malformed("The identifier of the request is too long"));
         }
-        let key = (sender.to_owned(), request_id.to_owned());
+        let [sender, request_id, mail_file] = [sender, request_id, mail_file].map(str::to_owned);
+        let key = RequestKey { sender, request_id, mail_file };
         let mut state = self.lock();
         match state.requests.get(&key) {
             Some(known) if known.digest != digest => {
@@ -127,15 +141,69 @@ impl<'r> From<&'r SubmissionRequest> for IdentifiedRequest<'r> {
     fn from(request: &'r SubmissionRequest) -> Self {
         let recipients = request.recipients.iter().map(String::as_str);
         let digest = digest(&request.sender, recipients, &request.message);
-        Self { sender: &request.login, request_id: &request.request_id, digest }
+        Self { sender: &request.login, request_id: &request.request_id, mail_file: "", digest }
     }
 }
 
-impl<'r> From<&'r ForwardedMessage> for IdentifiedRequest<'r> {
-    fn from(forwarded: &'r ForwardedMessage) -> Self {
-        let recipients = forwarded.recipients.iter().map(|(_, mail_file)| mail_file.as_str());
-        let digest = digest(&forwarded.reverse_path, recipients, &forwarded.message);
-        Self { sender: &forwarded.server, request_id: &forwarded.request_id, digest }
+/// The requests to deliver a forwarded message to each of its recipients.
+pub(crate) struct ForwardedRequests<'log> {
+    /// Those that are carried out.
+    running: Vec<RunningRequest<'log>>,
+    /// The result of those that were accepted before, with the latest ticket.
+    accepted: Option<RequestResult>,
+}
+
+impl RequestLog {
+    /// Begins the requests for the recipients of a forwarded message. Removes those from it for whom the same message was
+    /// accepted before.
+    pub(crate) fn begin_forwarded(&self, forwarded: &mut ForwardedMessage) -> Result<ForwardedRequests<'_>, Refusal> {
+        let mut requests = ForwardedRequests { running: Vec::new(), accepted: None };
+        // A mail file may be there twice, for two addresses of a person.
+        let mut is_new: HashMap<String, bool> = HashMap::new();
+        let digest = digest(&forwarded.reverse_path, std::iter::empty(), &forwarded.message);
+        let mut kept = Vec::with_capacity(forwarded.recipients.len());
+        for (recipient, mail_file) in std::mem::take(&mut forwarded.recipients) {
+            let key = mail_file.to_lowercase();
+            if !is_new.contains_key(&key) {
+                let (sender, request_id) = (&forwarded.server, &forwarded.request_id);
+                let begun = self.begin(IdentifiedRequest { sender, request_id, mail_file: &key, digest })?;
+                is_new.insert(key.clone(), requests.add(begun));
+            }
+            if is_new.get(&key) == Some(&true) {
+                kept.push((recipient, mail_file));
+            }
+        }
+        forwarded.recipients = kept;
+        Ok(requests)
+    }
+}
+
+impl<'log> ForwardedRequests<'log> {
+    /// Adds a request. Returns `true` if it is new.
+    fn add(&mut self, request: LoggedRequest<'log>) -> bool {
+        match request {
+            LoggedRequest::New(running) => {
+                self.running.push(running);
+                true
+            }
+            LoggedRequest::Accepted(result) => {
+                let earlier = self.accepted.take().map_or(Ticket::NONE, |known| known.ticket);
+                self.accepted = Some(RequestResult { ticket: result.ticket.max(earlier), ..result });
+                false
+            }
+        }
+    }
+
+    /// Returns the result if all requests were accepted before.
+    pub(crate) fn known_result(&self) -> Option<RequestResult> {
+        self.accepted.clone().filter(|_| self.running.is_empty())
+    }
+
+    /// Records the result of the requests that were carried out. Returns that of all of them.
+    pub(crate) fn record_result(self, result: RequestResult) -> RequestResult {
+        self.running.iter().for_each(|request| request.record_result(result.clone()));
+        let earlier = self.accepted.map_or(Ticket::NONE, |known| known.ticket);
+        RequestResult { ticket: result.ticket.max(earlier), ..result }
     }
 }
 
@@ -154,6 +222,7 @@ fn digest<'r>(sender: &str, recipients: impl Iterator<Item = &'r str>, message: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::{Recipient, ReturnContent};
 
     fn request(login: &str, request_id: &str, text: &str) -> SubmissionRequest {
         SubmissionRequest {
@@ -190,6 +259,39 @@ mod tests {
         check("ann", "2", "b", Ok("ann b"));
         check("bob", "1", "c", Ok("bob c"));
         check("ann", &"1".repeat(REQUEST_ID_BYTES_MAX + 1), "a", Err(550));
+    }
+
+    #[test]
+    fn forwarded_message_is_carried_out_once_for_each_recipient() {
+        let log = RequestLog::default();
+        let forward = |mail_files: &[&str], text: &str| {
+            let recipient = |mail_file: &&str| (Recipient::new("x@acme.test"), (*mail_file).to_owned());
+            let mut forwarded = ForwardedMessage {
+                server: "CN=hub/O=Acme".to_owned(),
+                request_id: "1".to_owned(),
+                peer: None,
+                reverse_path: String::new(),
+                recipients: mail_files.iter().map(recipient).collect(),
+                envelope_id: None,
+                return_content: ReturnContent::Unspecified,
+                smtputf8: false,
+                message: text.as_bytes().to_vec(),
+            };
+            let requests = log.begin_forwarded(&mut forwarded).map_err(|refusal| refusal.codes().0)?;
+            if requests.known_result().is_none() {
+                requests.record_result(RequestResult { id: "X".to_owned(), ticket: Ticket::default() });
+            }
+            Ok(forwarded.recipients.into_iter().map(|(_, mail_file)| mail_file).collect::<Vec<_>>())
+        };
+        let check = |mail_files: &[&str], text: &str, expected: Result<&[&str], u16>| {
+            let expected = expected.map(|files| files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
+            assert_eq!(forward(mail_files, text), expected, "{mail_files:?} {text}");
+        };
+        check(&["ann", "bob", "Ann"], "a", Ok(&["ann", "bob", "Ann"]));
+        check(&["bob"], "a", Ok(&[]));
+        check(&["bob", "eve"], "a", Ok(&["eve"]));
+        check(&["ann", "bob", "eve"], "a", Ok(&[]));
+        check(&["bob"], "b", Err(550));
     }
 
     #[test]

@@ -223,18 +223,23 @@ async fn only_registered_servers_forward_mail() {
         reports.len() == 1 && reports[0].contains("gone@acme.test"),
         "what cannot be delivered is reported: {reports:?}"
     );
-    let repeated = |text: &[u8]| {
-        let recipient = v1::ForwardedRecipient { mail_file: "mail/bob.nsf".to_owned(), ..Default::default() };
+    let repeated_for = |mail_files: &[&str], text: &[u8]| {
+        let recipient =
+            |file: &&str| v1::ForwardedRecipient { mail_file: (*file).to_owned(), ..v1::ForwardedRecipient::default() };
         let envelope = v1::ForwardedEnvelope {
-            recipients: vec![recipient],
+            recipients: mail_files.iter().map(recipient).collect(),
             request_id: "once".to_owned(),
             ..v1::ForwardedEnvelope::default()
         };
         vec![v1::DepositMailRequest { part: Some(Part::Forwarded(envelope)) }, content(text)]
     };
+    let repeated = |text: &[u8]| repeated_for(&["mail/bob.nsf"], text);
     let id = deposit(&other, repeated(MESSAGE)).await.expect("it is registered");
     assert_eq!(deposit(&other, repeated(MESSAGE)).await.expect("the reply was lost"), id);
     assert_eq!(inbox(&server, "bob").len(), 2, "the repetition is not delivered");
+    let [of_bob, of_ann] = ["bob", "ann"].map(|who| inbox(&server, who).len());
+    deposit(&other, repeated_for(&["mail/ann.nsf", "mail/bob.nsf"], MESSAGE)).await.expect("one recipient is new");
+    assert_eq!([inbox(&server, "bob").len(), inbox(&server, "ann").len()], [of_bob, of_ann + 1]);
     let another = deposit(&other, repeated(&[MESSAGE, b"more\r\n"].concat())).await;
     assert_eq!(refusal(another), refused(Code::InvalidArgument, "invalid"));
     server.directory.server_remove(&spoke).expect("it is registered");

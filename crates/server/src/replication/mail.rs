@@ -101,7 +101,8 @@ impl Replication {
     }
 
     /// Forwards a message over a kept connection, or else over a new one. The request has an identifier, so the other
-    /// server accepts it once, also if a connection is lost after it was sent.
+    /// server accepts it once for each recipient, also if a connection is lost after it was sent. If that server ends
+    /// then, it forgets the identifier, and delivers the message twice.
     fn forward(&self, name: &Name, envelope: v1::ForwardedEnvelope, message: &[u8]) -> TransferOutcome {
         match self.instance.directory.deny_list_of_server(name) {
             Ok(None) => {}
@@ -200,7 +201,7 @@ fn envelope_of(job: &DeliveryJob, message: &[u8]) -> v1::ForwardedEnvelope {
     }
 }
 
-/// Returns the identifier of the transfer of a message to these recipients, which is the same when it is repeated.
+/// Returns the identifier of a message, which is the same when it is repeated, also for fewer recipients.
 fn request_id(job: &DeliveryJob, message: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |bytes: &[u8]| {
@@ -209,9 +210,6 @@ fn request_id(job: &DeliveryJob, message: &[u8]) -> String {
     };
     add(job.envelope.id.as_bytes());
     add(job.envelope.reverse_path.as_bytes());
-    for queued in &job.recipients {
-        add(queued.mail_file.as_deref().unwrap_or_default().as_bytes());
-    }
     add(message);
     hasher.finalize().to_hex().to_string()
 }
