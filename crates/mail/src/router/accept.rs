@@ -441,7 +441,11 @@ impl Router {
                     Err(error) => {
                         let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
                         match error {
-                            crate::Error::Notes(notes::Error::NotFound { .. }) => queued.server = mailbox.other_server,
+                            crate::Error::Notes(notes::Error::NotFound { .. }) => {
+                                if let Some(server) = mailbox.other_server {
+                                    self.reroute(&mut queued, server, &routed_message.raw, now);
+                                }
+                            }
                             _ => CANNOT_OPEN.clone_into(&mut queued.last_reply),
                         }
                         routed_message.queued.push(queued);

@@ -32,6 +32,7 @@ use crate::limits::{
     CONNECT_TIME_MAX, JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, LOCAL_DELIVERY_TRIES_MAX,
 };
 use crate::mailbox::Message;
+use crate::mime::message_header::top_fields;
 use crate::router::accept::{
     DeliveryTarget, FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router,
     RouterOptions, with_return_path,
@@ -91,6 +92,9 @@ pub(crate) const MAILBOX_FULL: &str = "452 4.2.2 mailbox full";
 
 /// The reply if a mailbox cannot be opened, independent of the reason.
 pub(crate) const CANNOT_OPEN: &str = "451 4.3.0 the mailbox cannot be opened now";
+
+/// The reply if another server has sent a message back.
+const RETURNED: &str = "451 4.4.6 the message came back: the directories of the servers name different ones for the mailbox";
 
 /// Number of queued messages that can be changed concurrently. Messages whose note numbers differ by a multiple of this
 /// number wait for each other.
@@ -485,8 +489,8 @@ impl Router {
                     }
                 }
                 TransferOutcome::Elsewhere { server } => {
-                    queued.server = Some(server.clone());
-                    queued.next_attempt = now;
+                    let message = self.content(job.key)?;
+                    self.reroute(queued, server.clone(), &message, now);
                 }
                 TransferOutcome::Permanent { reply } => {
                     let mut gone = entry.recipients.remove(position);
@@ -505,6 +509,20 @@ impl Router {
             }
         }
         self.commit_routed(&mut routed_messages, vec![QueueUpdate { key: job.key, entry }], now)
+    }
+
+    /// Directs a recipient to the server that has the mailbox. A message that was here before comes back because the
+    /// directories of the servers disagree, which may end when they have replicated: it waits like after a failure, and
+    /// longer each time.
+    pub(crate) fn reroute(&self, queued: &mut QueuedRecipient, server: String, message: &[u8], now: Timestamp) {
+        queued.server = Some(server);
+        queued.next_attempt = now;
+        let earlier = earlier_visits(message, &self.options.server);
+        if earlier > 0 {
+            queued.attempts = earlier;
+            queued.next_attempt = self.options.schedule.next_attempt_at(earlier, now);
+            RETURNED.clone_into(&mut queued.last_reply);
+        }
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.
@@ -529,6 +547,16 @@ impl Router {
         queued.next_attempt = self.options.schedule.next_attempt_at(queued.attempts, now);
         false
     }
+}
+
+/// Returns how often a message was on this server before: the number of its trace fields but the last one.
+fn earlier_visits(message: &[u8], server: &str) -> u32 {
+    let is_ours = |value: &[u8]| {
+        let mut words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        words.by_ref().any(|word| word == b"by") && words.next() == Some(server.as_bytes())
+    };
+    let traces = top_fields(message).filter(|(_, field)| field.is("Received") && is_ours(field.value));
+    u32::try_from(traces.count()).unwrap_or(u32::MAX).saturating_sub(1)
 }
 
 /// Returns `true` if the error is a failure of the store and not of one message.

@@ -610,3 +610,26 @@ fn queued_message_for_a_mailbox_that_is_elsewhere_goes_there() {
     router.finish(&jobs[0], &[delivered]).unwrap();
     assert_eq!(router.counts().messages, 0);
 }
+
+#[test]
+fn message_that_another_server_sends_back_waits_longer_each_time() {
+    let world = world();
+    let router = Router::open(Arc::clone(&world.mail), Arc::new(Moved), RouterOptions::default()).unwrap();
+    let here = "Received: from hub.acme.test ([192.0.2.7])\r\n\tby localhost with DOUBLET id 7-1;\r\n\tnow\r\n";
+    let there = "Received: from localhost ([192.0.2.8])\r\n\tby hub.acme.test with DOUBLET id 8-1;\r\n\tnow\r\n";
+    let trace = |visits: usize| [here, there].repeat(visits).concat();
+    for (visits, expected_minutes) in [(0, 0), (1, 0), (2, 5), (3, 10), (8, 240), (24, 240)] {
+        let message = [trace(visits).as_bytes(), MESSAGE].concat();
+        router.accept(&envelope("bob@acme.test", &["ann@acme.test"]), &message).unwrap();
+        let (key, entry) = router.list().pop().expect("there is no mailbox here");
+        let queued = &entry.recipients[0];
+        assert_eq!(queued.server.as_deref(), Some("CN=other/O=Acme"));
+        let minutes = (queued.next_attempt.seconds() - world.clock.now().seconds()) / 60;
+        assert_eq!(minutes, expected_minutes, "{visits} visits");
+        assert_eq!(queued.last_reply.starts_with("451 4.4.6 the message came back"), expected_minutes > 0);
+        let jobs = router.take_remote_jobs(10);
+        assert_eq!(jobs.len(), usize::from(expected_minutes == 0), "{visits} visits");
+        jobs.iter().for_each(|job| router.abandon(job));
+        router.remove(key).expect("it is in the queue");
+    }
+}
