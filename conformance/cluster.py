@@ -9,15 +9,17 @@ Without root, or without namespaces, the servers have a proxy that cuts connecti
 """
 
 import contextlib
+import filecmp
 import imaplib
 import os
 import ssl
+import subprocess
 import time
 
 import replication
-from faults.resources import Unavailable, file_system
+from faults.resources import MB, Unavailable, file_system
 from network import Links, NamespacedDoublet, Network
-from replication import DATABASES, NAMES, Wrong
+from replication import DATABASES, NAMES, TALK, Wrong
 
 STEPS = (60, 1_000)
 EQUAL_AFTER_S = 120
@@ -27,6 +29,14 @@ CLOSED_STEPS_MAX = 3
 # Number of documents and of messages that each server gets while one is cut off at the end.
 LAST_CHANGES = 3
 SETTINGS = {"replication.replicators": "2"}
+# Longer than the limits by which servers find out that a partner is gone: 80 s (ping) and 90 s (silence).
+LONG_OUTAGE_S = 100
+ATTACHMENT_BYTES = 24 * MB
+# The attachment takes some seconds at this rate. The link goes down when so much of it has arrived.
+RATE = "40mbit"
+ARRIVED_BYTES = 10 * MB
+ARRIVAL_PAUSE_S = 0.05
+ARRIVAL_TIME_MAX_S = 120
 
 
 class Member(replication.Member):
@@ -86,8 +96,61 @@ class Cluster(replication.Cluster):
         client.select("INBOX")
         return client
 
+    def long_outage(self):
+        """Sets the link between two servers down within the transfer of a large attachment, until both have given up.
+
+        The rest must arrive then, and not the whole again.
+        """
+        source, target, third = self.members
+        self.end_faults()
+        # It would bring the attachment on another way.
+        third.server.stop()
+        self.network.limit(source.name, target.name, RATE)
+        sent, found = f"{source.server.folder}/large", f"{target.server.folder}/large"
+        with open(sent, "wb") as file:
+            file.write(os.urandom(ATTACHMENT_BYTES))
+        unid = source.as_ann("note", "create", TALK, "Subject=large")["unid"]
+        before = self.network.received(target.name)
+        source.as_ann("note", "attach", TALK, unid, sent)
+        process = target.replicate(source, TALK)
+        self.wait_until("the attachment arrives", lambda: self.network.received(target.name) - before > ARRIVED_BYTES)
+        target.gate.is_open = False
+        time.sleep(LONG_OUTAGE_S)
+        before = self.network.received(target.name)
+        self.network.limit(source.name, target.name, None)
+        target.gate.is_open = True
+        replication.wait_for(process, "a replication whose link was down")
+
+        def has_arrived():
+            with contextlib.suppress(Wrong):
+                target.replicated(source, TALK)
+            return target.as_ann("note", "fetch", TALK, unid, "large", "--to", found) is not None
+
+        self.wait_until("the attachment has arrived", has_arrived)
+        received = self.network.received(target.name) - before
+        if received >= ATTACHMENT_BYTES:
+            raise Wrong(f"an attachment of {ATTACHMENT_BYTES} bytes was sent again: {received} bytes after the outage")
+        if not filecmp.cmp(sent, found, shallow=False):
+            raise Wrong("an attachment that was continued after an outage has another content")
+        print(f"cluster: an attachment was continued after {LONG_OUTAGE_S} s: {received} of {ATTACHMENT_BYTES} bytes", flush=True)
+        third.server.start()
+
+    @staticmethod
+    def wait_until(what, is_true):
+        """Waits for a state. Raises `Wrong` if it does not come about."""
+        begin = time.monotonic()
+        while not is_true():
+            if time.monotonic() - begin > ARRIVAL_TIME_MAX_S:
+                raise Wrong(f"not within {ARRIVAL_TIME_MAX_S} s: {what}")
+            time.sleep(ARRIVAL_PAUSE_S)
+
     def settle(self):
         """Ends all faults. The connections of the servers must make all replicas equal."""
+        if self.network:
+            try:
+                self.long_outage()
+            except Unavailable as reason:
+                print(f"cluster: no long outage: {reason}")
         self.cut_off()
         self.end_faults()
         begin = time.monotonic()
@@ -140,7 +203,7 @@ def run(program, folder, password):
         begin = time.monotonic()
         try:
             cluster.run(STEPS[is_long])
-        except Wrong as wrong:
+        except (Wrong, subprocess.TimeoutExpired) as wrong:
             print(f"cluster: {str(wrong)[:4_000]}")
             return 0, 1
     counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())

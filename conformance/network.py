@@ -7,6 +7,7 @@ that closes connections. The networks are those for measurements (RFC 2544), whi
 
 import contextlib
 import itertools
+import json
 import os
 import subprocess
 import threading
@@ -104,6 +105,26 @@ class Network:
                 self.inside(name, "link", "set", device, "up")
                 with contextlib.suppress(subprocess.CalledProcessError):
                     self.inside(name, "route", "replace", f"{far}/32", "via", via, "src", self.address(name))
+
+
+    def received(self, name):
+        """Returns the number of bytes that a server has received from the others."""
+        words = ["ip", "-n", self.namespace(name), "-s", "-j", "link", "show"]
+        links = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        devices = {device for device, _, _ in self.ends[name]}
+        return sum(link["stats64"]["rx"]["bytes"] for link in links if link["ifname"] in devices)
+
+    def limit(self, source, target, rate):
+        """Limits what one server sends to another, such as `80mbit`. `None` ends the limit."""
+        within = ["ip", "netns", "exec", self.namespace(source), "tc", "qdisc"]
+        words = ["add", "dev", f"to-{target}", "root", "tbf", "rate", rate, "burst", "256kb", "latency", "400ms"]
+        if rate is None:
+            words = ["delete", "dev", f"to-{target}", "root"]
+        try:
+            subprocess.run([*within, *words], check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", None) or error
+            raise Unavailable(f"the rate of a link cannot be limited: {str(said).strip()}") from error
 
 
 class Links:

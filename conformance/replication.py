@@ -30,7 +30,8 @@ DATABASES = (TALK, MAIL, DIRECTORY)
 DOOMED = 12
 ROUNDS_MAX = 12
 STEPS = (120, 2_000)
-REPLICATE_TIME_MAX_S = 60
+# A server whose partner is silent gives up after 90 seconds.
+REPLICATE_TIME_MAX_S = 240
 STOPPED_S = 0.3
 HEALTHY = "No damage was found."
 USER = ("--user", "ann")
@@ -45,6 +46,16 @@ DISK_BYTES = 512 * MB
 
 class Wrong(Exception):
     """A guarantee is violated."""
+
+
+def wait_for(process, what):
+    """Waits for a program. Returns its output and its errors. Raises `Wrong` if it does not end."""
+    try:
+        return process.communicate(timeout=REPLICATE_TIME_MAX_S)
+    except subprocess.TimeoutExpired as expired:
+        process.kill()
+        process.communicate()
+        raise Wrong(f"{what} has not ended within {REPLICATE_TIME_MAX_S} s") from expired
 
 
 def build_clock(folder):
@@ -99,7 +110,7 @@ class Member:
     def replicated(self, other, *options):
         """Replicates from another server and returns the rows. Raises `Wrong` if that fails."""
         process = self.replicate(other, *options)
-        out, error = process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        out, error = wait_for(process, f"the replication of {self.host} with {other.host}")
         if process.returncode:
             raise Wrong(f"{self.host} cannot replicate from {other.host}: {error.strip()}")
         return json.loads(out)
@@ -153,7 +164,7 @@ class Laptop:
     def replicated(self):
         """Replicates and returns the rows. Raises `Wrong` if that fails."""
         process = self.replicate()
-        out, error = process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        out, error = wait_for(process, f"the replication of the laptop with {self.member.host}")
         if process.returncode:
             raise Wrong(f"the laptop cannot replicate with {self.member.host}: {error.strip()}")
         return json.loads(out)
@@ -310,7 +321,7 @@ class Cluster:
                 self.counts["kills"] += 1
             else:
                 self.restart(member)
-        process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        wait_for(process, f"the replication of the laptop with {member.host}")
         member.gate.bytes_left = None
         self.counts["replications"] += 1
 
@@ -375,7 +386,7 @@ class Cluster:
         if fault in ("kill", "kill other"):
             time.sleep(self.random.uniform(0, 0.15))
             self.restart(member if fault == "kill" else other)
-        process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        wait_for(process, f"the replication of {member.host} with {other.host}")
         other.gate.bytes_left = None
         self.counts["replications"] += 1
 
@@ -429,7 +440,7 @@ class Cluster:
             member.filler.take_space(0)
             process = member.replicate(self.random.choice(self.members[:2]), *DATABASES, "--pull")
             self.edit(member)
-            process.communicate(timeout=REPLICATE_TIME_MAX_S)
+            wait_for(process, f"the replication of {member.host}")
         finally:
             member.filler.release()
         # A server that could not write its log refuses changes until it is started again.
@@ -546,7 +557,7 @@ def run(program, folder, password, modules=None):
         begin = time.monotonic()
         try:
             cluster.run(STEPS[is_long])
-        except Wrong as wrong:
+        except (Wrong, subprocess.TimeoutExpired) as wrong:
             print(f"replication: {str(wrong)[:4_000]}")
             return 0, 1
     counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
