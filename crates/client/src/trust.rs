@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use tokio_rustls::rustls;
-use tokio_rustls::rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};

@@ -106,12 +106,7 @@ impl Session {
         Arc::new(Self::of_connection(SessionOwner::LocalPerson(name.clone()), name, termination, budget))
     }
 
-    fn of_connection(
-        owner: SessionOwner,
-        name: &Name,
-        termination: SessionTermination,
-        budget: MemoryBudget,
-    ) -> Self {
+    fn of_connection(owner: SessionOwner, name: &Name, termination: SessionTermination, budget: MemoryBudget) -> Self {
         Self {
             job_owner: JobOwner::account(name.canonical()),
             owner,

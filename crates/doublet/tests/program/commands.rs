@@ -158,7 +158,8 @@ fn renamed_key_works_with_a_warning() {
     let mut child =
         folder.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
     let log = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut server = crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
+    let mut server =
+        crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
     assert!(server.wait_for_log(warning).contains("WARN"));
     server.wait_for_log(" ready ");
     server.stop();

@@ -90,7 +90,8 @@ fn json_log_format_writes_json() {
     let mut child =
         folder.command(&["serve"]).stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut server = crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
+    let mut server =
+        crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
     let line = server.wait_for_log("\"ready\"");
     let event: Value = serde_json::from_str(&line).expect("it is JSON");
     assert_eq!(

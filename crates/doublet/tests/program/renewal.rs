@@ -2,9 +2,9 @@
 
 use base::Clock as _;
 use client::{Client, Trust, v1};
+use instance::certifier::SigningRequest;
 use instance::system::SystemClock;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
-use instance::certifier::SigningRequest;
 use serde_json::json;
 
 use crate::native_mutual_tls::CertificateAuthority;

@@ -137,7 +137,8 @@ fn demo_prints_working_logins_and_commands() {
         .spawn()
         .expect("the program starts");
     let log = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut server = crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
+    let mut server =
+        crate::Server { child, log, before_ready: String::new(), listeners: std::collections::BTreeMap::new() };
     server.wait_for_log(" ready ");
     server.listeners = crate::listeners(&folder.data());
     let passwords = std::fs::read_to_string(folder.data().join("demo-passwords.txt")).expect("they are kept");

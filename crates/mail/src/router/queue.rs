@@ -94,7 +94,8 @@ pub(crate) const MAILBOX_FULL: &str = "452 4.2.2 mailbox full";
 pub(crate) const CANNOT_OPEN: &str = "451 4.3.0 the mailbox cannot be opened now";
 
 /// The reply if another server has sent a message back.
-const RETURNED: &str = "451 4.4.6 the message came back: the directories of the servers name different ones for the mailbox";
+const RETURNED: &str =
+    "451 4.4.6 the message came back: the directories of the servers name different ones for the mailbox";
 
 /// Number of queued messages that can be changed concurrently. Messages whose note numbers differ by a multiple of this
 /// number wait for each other.

@@ -30,8 +30,8 @@ use notes::{
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{
-    Accounts, CertificateIssuer, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, ServerCertificate, SessionSlot,
-    TemplateInfo, ViewIndexer,
+    Accounts, CertificateIssuer, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls,
+    ServerCertificate, SessionSlot, TemplateInfo, ViewIndexer,
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;

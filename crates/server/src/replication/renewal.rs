@@ -369,10 +369,11 @@ impl DomainCertificates {
 
     fn issue(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, AdminError> {
         let certifier = self.admit(server)?.certifier;
-        let issued = certifier.renew(&server.name, signing_request, self.instance.clock.now()).and_then(|certificate| {
-            let until = CertificateDescription::parse(certificate.as_bytes()).map(|described| described.not_after);
-            Ok((certificate, until.ok_or_else(|| CertificateError::Unreadable("the new certificate".into()))?))
-        });
+        let issued =
+            certifier.renew(&server.name, signing_request, self.instance.clock.now()).and_then(|certificate| {
+                let until = CertificateDescription::parse(certificate.as_bytes()).map(|described| described.not_after);
+                Ok((certificate, until.ok_or_else(|| CertificateError::Unreadable("the new certificate".into()))?))
+            });
         let (certificate, until) = issued.map_err(AdminError::refused)?;
         let label = server.name.abbreviated();
         tracing::info!(target: "tls", server = label, valid_until = until.to_rfc3339(), "issued a certificate");
