@@ -1,8 +1,8 @@
 //! Compressed bodies (gzip, RFC 1952): requests and contents of attachments that clients send, and answers to clients
 //! that accept them.
 //!
-//! Limits count the decompressed bytes, while they are decompressed. A decompressed body takes memory of the same budget
-//! as one that was sent as it is.
+//! Limits count the decompressed bytes, while they are decompressed. A decompressed body takes memory of the same
+//! budget as one that was sent as it is.
 
 use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;
@@ -78,8 +78,8 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     codings.any(|(name, is_accepted)| is_accepted && name.eq_ignore_ascii_case("gzip"))
 }
 
-/// Compresses an answer, if that is worth it. Each piece of the answer is sent when it is there, so an answer that waits
-/// for changes arrives as it would otherwise.
+/// Compresses an answer, if that is worth it. Each piece of the answer is sent when it is there, so an answer that
+/// waits for changes arrives as it would otherwise.
 pub(crate) fn compressed(mut response: Response<Body>) -> Response<Body> {
     if !is_compressible(&response) {
         return response;

@@ -315,8 +315,8 @@ impl ListedPart<'_> {
         Ok(false)
     }
 
-    /// Returns `true` if a note is a document that is not deleted. A losing version of a conflict is none by itself, and
-    /// a document whose main version is deleted exists if it has another leaf.
+    /// Returns `true` if a note is a document that is not deleted. A losing version of a conflict is none by itself,
+    /// and a document whose main version is deleted exists if it has another leaf.
     fn is_listed(&self, header: &NoteHeader) -> Result<bool> {
         if self.reading.winner_of(header)?.is_some() {
             return Ok(false);

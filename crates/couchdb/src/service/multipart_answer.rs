@@ -3,10 +3,10 @@
 //! | request | form |
 //! |---|---|
 //! | a document with `attachments=true` | `multipart/related`: the document, then the contents in its order |
-//! | `open_revs`, `_bulk_get` | `multipart/mixed`: a part for each version, which is JSON or, with attachments, again `multipart/related` |
+//! | `open_revs`, `_bulk_get` | `multipart/mixed`: a part for each version |
 //!
-//! Contents are read and sent piece by piece, so attachments may have any size. A document that changes meanwhile breaks
-//! the answer off.
+//! The part of a version is JSON or, with attachments, again `multipart/related`. Contents are read and sent piece by
+//! piece, so attachments may have any size. A document that changes meanwhile breaks the answer off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
