@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use base::sync::Mutex;
 use base::{Modseq, NoteId, Pacer, Unid, Unpaced, ViewId};
+use revision::Revision;
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, Snapshot, Table, TableReader, Ticket};
 
@@ -191,6 +192,16 @@ impl<'d> DatabaseSnapshot<'d> {
     pub fn revisions(&self, note: NoteId) -> Result<Option<RevisionRecord>> {
         let header = self.header(note)?;
         header.map(|header| RevisionRecord::load(&self.snapshot, self.database, &header)).transpose()
+    }
+
+    /// Returns `true` if this replica has a version of a note, or one that descends from it.
+    pub fn knows_revision(&self, unid: Unid, revision: Revision) -> Result<bool> {
+        let Some(note) = self.find(unid)? else { return Ok(false) };
+        let Some(header) = self.header(note)? else { return Ok(false) };
+        if header.revision() == revision {
+            return Ok(true);
+        }
+        Ok(RevisionRecord::load(&self.snapshot, self.database(), &header)?.ancestors.contains(revision))
     }
 
     /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.

@@ -120,16 +120,6 @@ impl DatabaseSnapshot<'_> {
         Ok(Some(ListedNote { unid, class, revision, saved, size, state, is_old, is_unselected: false, is_truncated }))
     }
 
-    /// Returns `true` if this replica has a version of a note, or one that descends from it.
-    pub fn knows_revision(&self, unid: Unid, revision: Revision) -> Result<bool> {
-        let Some(note) = self.find(unid)? else { return Ok(false) };
-        let Some(header) = self.header(note)? else { return Ok(false) };
-        if header.revision() == revision {
-            return Ok(true);
-        }
-        Ok(RevisionRecord::load(&self.snapshot, self.database(), &header)?.ancestors.contains(revision))
-    }
-
     /// Returns `true` if this replica has the version of a note that a list names, or one that descends from it.
     ///
     /// Of a save that a CouchDB client has made, the version that came to a server first counts. So one that came

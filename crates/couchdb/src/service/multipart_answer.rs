@@ -69,6 +69,14 @@ enum Piece {
     },
 }
 
+/// A version of a document that is sent.
+#[derive(Clone, Copy)]
+struct Version<'v> {
+    id: &'v str,
+    leaves: &'v Leaves,
+    leaf: &'v Leaf,
+}
+
 /// How far an answer has come.
 struct Sending {
     /// Number of the next requested revision. After the last one, the end follows.
@@ -161,11 +169,11 @@ fn pieces_of(
     });
     let mut pieces = Vec::new();
     for (leaves, leaf) in chosen {
-        let document = (wanted.id.as_str(), leaves, leaf);
+        let version = Version { id: &wanted.id, leaves, leaf };
         match versions.form {
             Form::Related if revision.is_none() && leaf.is_deletion() => return Err(Error::NotFound("deleted")),
-            Form::Related => return related(reading, document, (versions.options, boundary)),
-            Form::Mixed => pieces.extend(mixed(reading, document, (versions.options, boundary))?),
+            Form::Related => return related(reading, version, (versions.options, boundary)),
+            Form::Mixed => pieces.extend(mixed(reading, version, (versions.options, boundary))?),
         }
     }
     if pieces.is_empty() {
@@ -185,14 +193,15 @@ fn failed_part(boundary: &str, text: &str) -> Piece {
 /// Returns the part of a version in `multipart/mixed`.
 fn mixed(
     reading: &DatabaseSnapshot<'_>,
-    (id, leaves, leaf): (&str, &Leaves, &Leaf),
+    version: Version<'_>,
     (options, boundary): (DocumentOptions, &str),
 ) -> Result<Vec<Piece>> {
+    let Version { id, leaves, leaf } = version;
     let revision = leaf.revision().to_string();
     // A boundary of its own. It must not begin like the outer one.
     let digest = blake3::hash(format!("{boundary} {revision}").as_bytes());
     let inner = hex::lower(&digest.as_bytes()[..16]);
-    let pieces = match related(reading, (id, leaves, leaf), (options, &inner)) {
+    let pieces = match related(reading, version, (options, &inner)) {
         Err(error @ Error::TooLarge(_)) => {
             let (_, word) = error.kind();
             let failed = json!({ "id": id, "rev": revision, "error": word, "reason": error.to_string() });
@@ -216,9 +225,10 @@ fn mixed(
 /// Returns the parts of a version in `multipart/related`: the document and the contents of its attachments.
 fn related(
     reading: &DatabaseSnapshot<'_>,
-    (id, leaves, leaf): (&str, &Leaves, &Leaf),
+    version: Version<'_>,
     (options, boundary): (DocumentOptions, &str),
 ) -> Result<Vec<Piece>> {
+    let Version { id, leaves, leaf } = version;
     let document = document_json(reading, (id, leaves), leaf, options)?;
     let items = items_of_leaf(reading, leaf)?.unwrap_or_default();
     let mut pieces = vec![Piece::Text(format!("--{boundary}\r\nContent-Type: application/json\r\n\r\n{document}"))];

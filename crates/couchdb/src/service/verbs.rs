@@ -412,8 +412,13 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
     let latest = call.target.is_on("latest");
     let id = id.to_owned();
     if is_accepted(call, &["multipart/mixed"]) {
+        let revisions = match wanted {
+            Some(named) => named,
+            None => leaf_revisions(call, (caller, database), &id).await?,
+        };
         let options = DocumentOptions { attachments: AttachmentForm::Follow, ..options };
-        return send_leaves(call, (caller, database), (id, wanted), (latest, options)).await;
+        let versions = Versions { wanted: wanted_of(&id, revisions), latest, options, form: Form::Mixed, memory: None };
+        return multipart_answer::answer(call, (caller, database), versions).await;
     }
     let text = with_database(call, (caller, database), "document", move |_, open| {
         let reading = open.reader.read()?;
@@ -449,31 +454,23 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
     Ok(json_answer(StatusCode::OK, text.await?))
 }
 
-/// Sends the named leaves of a document, or all of them, in several parts.
-async fn send_leaves(
-    call: &Call,
-    (caller, database): (&Caller, &str),
-    (id, named): (String, Option<Vec<String>>),
-    (latest, options): (bool, DocumentOptions),
-) -> Result<Response<Body>> {
-    let of_job = id.clone();
-    let revisions = match named {
-        Some(named) => named,
-        None => {
-            let found = with_database(call, (caller, database), "document", move |_, open| {
-                let reading = open.reader.read()?;
-                let leaves = leaves_of(&reading, &of_job)?.ok_or(Error::NotFound("missing"))?;
-                let revisions = leaves.list.iter().map(|leaf| leaf.revision().to_string());
-                Ok((revisions.collect(), reading.ticket()))
-            });
-            found.await?
-        }
-    };
+/// Returns the revisions of all leaves of a document.
+async fn leaf_revisions(call: &Call, (caller, database): (&Caller, &str), id: &str) -> Result<Vec<String>> {
+    let id = id.to_owned();
+    let found = with_database(call, (caller, database), "document", move |_, open| {
+        let reading = open.reader.read()?;
+        let leaves = leaves_of(&reading, &id)?.ok_or(Error::NotFound("missing"))?;
+        let revisions = leaves.list.iter().map(|leaf| leaf.revision().to_string());
+        Ok((revisions.collect(), reading.ticket()))
+    });
+    found.await
+}
+
+/// Returns the requests for some revisions of a document, each of them once.
+fn wanted_of(id: &str, revisions: Vec<String>) -> Vec<WantedRevision> {
     let mut seen = HashSet::new();
     let distinct = revisions.into_iter().filter(|revision| seen.insert(revision.clone()));
-    let wanted = distinct.map(|revision| WantedRevision { id: id.clone(), revision: Some(revision) }).collect();
-    let versions = Versions { wanted, latest, options, form: Form::Mixed, memory: None };
-    multipart_answer::answer(call, (caller, database), versions).await
+    distinct.map(|revision| WantedRevision { id: id.to_owned(), revision: Some(revision) }).collect()
 }
 
 /// Serves `/DATABASE/ID/FILE`: an attachment.

@@ -338,7 +338,7 @@ async fn long_lists_are_made_in_several_passes() {
 }
 
 #[tokio::test]
-async fn changes_are_told_backwards() {
+async fn changes_are_read_backwards() {
     let world = World::new();
     let ids: Vec<String> = (0..1_200).map(|number| format!("d{number:04}")).collect();
     world.create(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
