@@ -30,7 +30,7 @@ const CERTIFIER_YEARS: i16 = 20;
 /// Number of years for which the certificate of a server is valid.
 const SERVER_YEARS: i16 = 5;
 
-const SECONDS_PER_DAY: u64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Beginning of the line with the address of the server that has written a server file.
 const PARTNER_PREFIX: &str = "Address: ";
@@ -370,9 +370,10 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, years: i16) {
     // The first of the month: it exists in every year, and a clock that is days behind accepts the certificate.
     params.not_before = date_time_ymd(i32::from(today.year()) - 1, month, 1);
     // The end shows which of several certificates is the newest one, so it includes the second.
-    let days = u64::try_from(today.day()).unwrap_or(1).saturating_sub(1);
-    let seconds = days * SECONDS_PER_DAY + now.seconds().rem_euclid(SECONDS_PER_DAY as i64).unsigned_abs();
-    params.not_after = date_time_ymd(i32::from(today.year() + years), month, 1) + Duration::from_secs(seconds);
+    let days = i64::from(today.day()) - 1;
+    let seconds = days * SECONDS_PER_DAY + now.seconds().rem_euclid(SECONDS_PER_DAY);
+    let end = date_time_ymd(i32::from(today.year() + years), month, 1);
+    params.not_after = end + Duration::from_secs(seconds.unsigned_abs());
 }
 
 /// Returns the certificate of a key in a PEM file.

@@ -7,6 +7,7 @@
 //! | `full-text/` | the full-text index; rebuilt from the databases if it is missing |
 //! | `tls/certificate.pem`, `tls/key.pem` | the certificate and its key, unless the configuration names others |
 //! | `tls/server.pem` | the certificate of the domain's certifier for this server, its key, and the certifier; if it exists, `tls/certificate.pem` is a copy for clients, and `tls/key.pem` is not read |
+//! | `tls/server.pem.old` | the file before it; used again if the present certificate is not valid yet |
 //! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another one |
 //! | `control.sock` | the socket at which a running server accepts administration commands |
 //! | `listeners.json` | the addresses at which a running server listens |

@@ -165,8 +165,12 @@ impl RequestLog {
         for (recipient, mail_file) in std::mem::take(&mut forwarded.recipients) {
             let key = mail_file.to_lowercase();
             if !is_new.contains_key(&key) {
-                let (sender, request_id) = (&forwarded.server, &forwarded.request_id);
-                let begun = self.begin(IdentifiedRequest { sender, request_id, mail_file: &key, digest })?;
+                let begun = self.begin(IdentifiedRequest {
+                    sender: &forwarded.server,
+                    request_id: &forwarded.request_id,
+                    mail_file: &key,
+                    digest,
+                })?;
                 is_new.insert(key.clone(), requests.add(begun));
             }
             if is_new.get(&key) == Some(&true) {
@@ -264,7 +268,7 @@ mod tests {
     #[test]
     fn forwarded_message_is_carried_out_once_for_each_recipient() {
         let log = RequestLog::default();
-        let forward = |mail_files: &[&str], text: &str| {
+        let forward = |mail_files: &[&str], text: &str| -> Result<Vec<String>, u16> {
             let recipient = |mail_file: &&str| (Recipient::new("x@acme.test"), (*mail_file).to_owned());
             let mut forwarded = ForwardedMessage {
                 server: "CN=hub/O=Acme".to_owned(),
@@ -281,7 +285,7 @@ mod tests {
             if requests.known_result().is_none() {
                 requests.record_result(RequestResult { id: "X".to_owned(), ticket: Ticket::default() });
             }
-            Ok(forwarded.recipients.into_iter().map(|(_, mail_file)| mail_file).collect::<Vec<_>>())
+            Ok(forwarded.recipients.into_iter().map(|(_, mail_file)| mail_file).collect())
         };
         let check = |mail_files: &[&str], text: &str, expected: Result<&[&str], u16>| {
             let expected = expected.map(|files| files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock as _, Name, NoteId, Uid, UidSet};
+use base::{Clock, Name, NoteId, Uid, UidSet};
 use mail::limits::QUEUE_STUBS_MAX;
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
 use mail::router::{

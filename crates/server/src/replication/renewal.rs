@@ -87,7 +87,7 @@ pub(crate) async fn run(renewal: Arc<CertificateRenewal>, shutdown: Shutdown) {
         failures = match outcome {
             Ok(Ok(())) => 0,
             Ok(Err(error)) => {
-                tracing::warn!(target: "tls", %error, "cannot renew the certificate; will retry");
+                tracing::warn!(target: "tls", %error, "cannot renew or confirm the certificate; will retry");
                 failures + 1
             }
             Err(error) => {
