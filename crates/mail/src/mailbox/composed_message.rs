@@ -49,14 +49,20 @@ pub(crate) struct ComposedMessage {
 
 /// Reads a document and returns its message.
 pub(crate) fn read(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<ComposedMessage> {
-    let note = reading.note(note)?.ok_or(Error::Damaged("document: it has no contents"))?;
-    Ok(compose(&note))
+    let contents = reading.note(note)?.ok_or(Error::Damaged("document: it has no contents"))?;
+    let mut files = Vec::new();
+    for item in &contents.items {
+        if files.len() == COMPOSED_ATTACHMENTS_MAX {
+            break;
+        }
+        files.extend(StoredFile::read(reading, note, item)?);
+    }
+    Ok(compose(&contents, files))
 }
 
-fn compose(note: &Note) -> ComposedMessage {
+fn compose(note: &Note, files: Vec<StoredFile<'_>>) -> ComposedMessage {
     let mut draft = MessageDraft::default();
     draft.write_fields(note);
-    let files: Vec<StoredFile> = note.items.iter().filter_map(StoredFile::of).take(COMPOSED_ATTACHMENTS_MAX).collect();
     let boundary = format!("=_{}", note.header.unid);
     let text = BodyText::of(note);
     if files.is_empty() {
@@ -144,7 +150,7 @@ impl MessageDraft {
             self.write(&format!(";\r\n {}", file_name_parameter(&name)));
         }
         self.write("\r\n\r\n");
-        // An attachment of this length cannot be stored.
+        // Contents of this length cannot be stored.
         let Some(length) = BASE64.encoded_length(file.length).filter(|length| *length > 0) else { return };
         let stride = u64::from(BASE64.line_characters) + 2;
         let lines = length.saturating_sub(1) / stride;
@@ -182,13 +188,15 @@ struct StoredFile<'n> {
 }
 
 impl<'n> StoredFile<'n> {
-    fn of(item: &'n Item) -> Option<Self> {
-        match &item.value {
-            ItemValue::Object { file_name, media_type, length, blob } => {
-                Some(Self { name: file_name, media_type, length: *length, content: ContentId(blob.0) })
-            }
-            _ => None,
-        }
+    /// Reads the attachment of an item. Its length is that of the stored content: what the item states comes from
+    /// clients and other servers, and may be anything. Returns `None` if the note has no such content.
+    fn read(reading: &DatabaseSnapshot<'_>, note: NoteId, item: &'n Item) -> Result<Option<Self>> {
+        let ItemValue::Object { file_name, media_type, blob, .. } = &item.value else { return Ok(None) };
+        let length = match reading.blob_length(note, blob) {
+            Err(notes::Error::NotFound { .. }) => return Ok(None),
+            length => length?,
+        };
+        Ok(Some(Self { name: file_name, media_type, length, content: ContentId(blob.0) }))
     }
 }
 

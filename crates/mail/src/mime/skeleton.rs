@@ -233,7 +233,8 @@ impl<'a> Skeleton<'a> {
         Ok(Self { pieces, length })
     }
 
-    /// Creates a skeleton of texts with a part between each two of them.
+    /// Creates a skeleton of texts with a part between each two of them. A length beyond the range of numbers becomes
+    /// the greatest number.
     #[must_use]
     pub fn from_stored_parts(texts: &[&'a [u8]], parts: Vec<StoredPart>) -> Self {
         let mut pieces = Vec::with_capacity(texts.len() + parts.len());
@@ -242,7 +243,7 @@ impl<'a> Skeleton<'a> {
         for text in texts {
             for bytes in std::iter::once(PieceBytes::Inline(text)).chain(parts.next()) {
                 let start = length;
-                length += bytes.length();
+                length = length.saturating_add(bytes.length());
                 pieces.push(SkeletonPiece { start, bytes });
             }
         }
@@ -288,7 +289,8 @@ impl<'a> Skeleton<'a> {
         let range = range.start.min(self.length)..range.end.min(self.length);
         let expected = range.end.saturating_sub(range.start).min(MESSAGE_BYTES_MAX as u64);
         let mut raw = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        let first = self.pieces.partition_point(|piece| piece.start + piece.bytes.length() <= range.start);
+        let first =
+            self.pieces.partition_point(|piece| piece.start.saturating_add(piece.bytes.length()) <= range.start);
         for piece in self.pieces[first..].iter().take_while(|piece| piece.start < range.end) {
             let start = range.start.saturating_sub(piece.start);
             let within = start..piece.bytes.length().min(range.end - piece.start);

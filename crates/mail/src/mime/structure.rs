@@ -132,11 +132,12 @@ pub struct InsertedBody {
 
 impl Structure {
     /// Returns the structure of the message that results when leaves without a body get one. The bodies are in the
-    /// order of the message, and their positions are those before the change.
+    /// order of the message, and their positions are those before the change. Sums beyond the range of numbers become
+    /// the greatest number.
     #[must_use]
     pub fn with_bodies(mut self, bodies: &[InsertedBody]) -> Self {
         let sums = |before: usize| {
-            let sum = |value: fn(&InsertedBody) -> u64| bodies[..before].iter().map(value).sum::<u64>();
+            let sum = |value: fn(&InsertedBody) -> u64| bodies[..before].iter().map(value).fold(0, u64::saturating_add);
             (sum(|body| body.length), sum(|body| body.lines))
         };
         for part in &mut self.parts {
@@ -146,9 +147,9 @@ impl Structure {
             let (before_header, _) = sums(bodies.partition_point(|body| body.position < header.start));
             let (before_start, lines_before) = sums(bodies.partition_point(|body| body.position < start));
             let (before_end, lines) = sums(bodies.partition_point(|body| body.position <= end));
-            part.header = header.start + before_header..header.end + before_start;
-            part.body = start + before_start..end + before_end;
-            part.lines += lines - lines_before;
+            part.header = header.start.saturating_add(before_header)..header.end.saturating_add(before_start);
+            part.body = start.saturating_add(before_start)..end.saturating_add(before_end);
+            part.lines = part.lines.saturating_add(lines.saturating_sub(lines_before));
         }
         self
     }

@@ -13,7 +13,17 @@ use super::mailbox::{ann, mail};
 const FILE: [u8; 1_000] = [7; 1_000];
 
 /// Creates a document in a mailbox. `files` are the names of its attachments.
-fn create(file: &MailFile, mailbox: &str, mut items: Vec<Item>, files: &[(&str, &str)]) -> NoteId {
+fn create(file: &MailFile, mailbox: &str, items: Vec<Item>, files: &[(&str, &str)]) -> NoteId {
+    create_stating(file, (mailbox, FILE.len() as u64), items, files)
+}
+
+/// Creates a document in a mailbox that states a length for each of its attachments.
+fn create_stating(
+    file: &MailFile,
+    (mailbox, length): (&str, u64),
+    mut items: Vec<Item>,
+    files: &[(&str, &str)],
+) -> NoteId {
     let folder = file.snapshot().unwrap().folder(mailbox).unwrap().expect("the mailbox exists").id;
     let access: Access<level::Depositor> = file.database().authorize(&Arc::new(Identity::local_server(""))).unwrap();
     let accesses = [&access];
@@ -25,7 +35,7 @@ fn create(file: &MailFile, mailbox: &str, mut items: Vec<Item>, files: &[(&str, 
         blobs.push(blob);
         let file_name = (*file_name).to_owned();
         let media_type = (*media_type).to_owned();
-        let value = ItemValue::Object { file_name, media_type, length: FILE.len() as u64, blob };
+        let value = ItemValue::Object { file_name, media_type, length, blob };
         items.push(Item::summary("$FILE", value));
     }
     blobs.dedup();
@@ -130,6 +140,27 @@ fn rich_text_and_attachments_become_parts() {
 }
 
 #[test]
+/// Lengths in items come from clients and other servers.
+#[test]
+fn message_has_the_stored_contents_whatever_lengths_the_document_states() {
+    let files = [("a.bin", "application/octet-stream"), ("b.bin", "application/octet-stream")];
+    let raw = |length: u64| {
+        let mail = mail();
+        let file = ann(&mail);
+        let note = create_stating(&file, ("Drafts", length), vec![Item::text("Subject", "Files")], &files);
+        let snapshot = file.snapshot().unwrap();
+        let message = snapshot.message(note).unwrap().expect("the document exists");
+        let raw = message.raw().unwrap();
+        assert_eq!(message.structure().length(), raw.len() as u64, "{length}");
+        assert_eq!(*message.structure(), mime::parse(&raw), "{length}");
+        raw
+    };
+    let expected = raw(FILE.len() as u64);
+    for length in [0, 10, 1 << 40, u64::MAX / 3 * 2, u64::MAX] {
+        assert!(raw(length) == expected, "{length}");
+    }
+}
+
 fn text_that_looks_like_a_boundary_stays_text() {
     let text = format!("--=_{}--\n", "AB".repeat(16));
     let message = composed(vec![Item::text("Body", text.as_str())], &[("a.bin", "application/octet-stream")]);
