@@ -172,3 +172,7 @@ pub const SEARCH_READ_BYTES: u64 = 1 << 20;
 
 /// Maximum number of bytes of message heads that are kept in memory, for all mail files together.
 pub const HEAD_CACHE_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum number of sizes of composed messages that are kept in memory, for all mail files together. They take some
+/// 100 bytes each.
+pub const COMPOSED_SIZES_MAX: usize = 50_000;

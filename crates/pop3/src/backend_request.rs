@@ -17,7 +17,10 @@ use wire::Peer;
 
 use crate::backend::Accounts;
 use crate::codec::MessageWriter;
-use crate::limits::{LISTED_PER_JOB, MESSAGE_PIECE_BYTES, MESSAGES_MAX, REMOVED_PER_TRANSACTION};
+use crate::limits::{
+    COMPOSED_BYTES_PER_JOB, COMPOSED_OVERHEAD_BYTES, LISTED_PER_JOB, MESSAGE_PIECE_BYTES, MESSAGES_MAX,
+    REMOVED_PER_TRANSACTION,
+};
 
 /// A request of a session, for a worker.
 pub enum BackendRequest {
@@ -215,12 +218,18 @@ fn continue_list(mut maildrop: Maildrop) -> mail::Result<DurableResponse> {
     let messages = &mut maildrop.messages;
     let count_max = messages.len().saturating_add(LISTED_PER_JOB).min(MESSAGES_MAX);
     let first = messages.last().map_or(1, |last| last.uid.0.saturating_add(1));
+    let mut composed_bytes = 0_u64;
     snapshot.entries(maildrop.folder, Uid(first)..=Uid(u32::MAX), &mut |entry| {
-        let octets = entry.size.saturating_add(entry.crlf_growth);
+        let octets = snapshot.message_size(&entry)?.saturating_add(entry.crlf_growth);
         messages.push(MaildropMessage { uid: entry.uid, note: entry.note, octets });
-        Ok(if messages.len() < count_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        if entry.composed {
+            composed_bytes = composed_bytes.saturating_add(entry.size).saturating_add(COMPOSED_OVERHEAD_BYTES);
+        }
+        let goes_on = messages.len() < count_max && composed_bytes < COMPOSED_BYTES_PER_JOB;
+        Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
-    let is_partial = messages.len() == count_max && count_max < MESSAGES_MAX;
+    let is_cut = messages.len() == count_max || composed_bytes >= COMPOSED_BYTES_PER_JOB;
+    let is_partial = is_cut && messages.len() < MESSAGES_MAX;
     let durable = Some(file.durable(snapshot.ticket()));
     drop(snapshot);
     let response = match is_partial {

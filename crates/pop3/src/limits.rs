@@ -20,6 +20,13 @@ pub const MESSAGES_MAX: usize = 1_000_000;
 /// Number of messages that one job of a worker adds to the list of a maildrop.
 pub const LISTED_PER_JOB: usize = 20_000;
 
+/// Size in bytes of the items of documents from which one job of a worker composes messages, to measure them for the
+/// list of a maildrop.
+pub const COMPOSED_BYTES_PER_JOB: u64 = 4 << 20;
+
+/// Number of bytes that a document counts in addition to its items, because composing any message takes time.
+pub const COMPOSED_OVERHEAD_BYTES: u64 = 4 << 10;
+
 /// Number of bytes of a message that one job of a worker reads.
 pub const MESSAGE_PIECE_BYTES: u64 = 256 << 10;
 

@@ -1,6 +1,7 @@
 //! Messages as rendering and matching see them: a folder entry with session data, and an opened message.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use base::Timestamp;
@@ -23,6 +24,8 @@ pub struct MessageEntry<'e> {
     pub selected: &'e SelectedMailbox,
     /// For each searched text, by its number, the messages that are known to lack it.
     pub excluded: &'e [ExcludedNotes],
+    /// The error with which reading the size failed.
+    pub failure: RefCell<Option<mail::Error>>,
 }
 
 /// The marks of notes as IMAP calls them.
@@ -63,7 +66,10 @@ impl message::EntryData for MessageEntry<'_> {
     }
 
     fn size(&self) -> u64 {
-        self.entry.size
+        self.snapshot.message_size(self.entry).unwrap_or_else(|error| {
+            self.failure.borrow_mut().get_or_insert(error);
+            self.entry.size
+        })
     }
 
     fn received(&self) -> Timestamp {

@@ -30,7 +30,9 @@ use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SlicedCommand, TaggedReply, is_full};
+use crate::session::{
+    CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SliceTimer, SlicedCommand, TaggedReply, is_full,
+};
 use message_turn::{FetchBudget, MessageRequest, MessageTurn, WriteProgress};
 
 /// Begins a FETCH and writes its first slice.
@@ -165,6 +167,8 @@ struct FetchJob {
     cursor: MessageCursor,
     reads_contents: bool,
     reads_bodies: bool,
+    /// `true` if responses contain RFC822.SIZE.
+    writes_size: bool,
     marks_seen: bool,
     /// `true` if responses may contain FLAGS.
     sends_flags: bool,
@@ -232,6 +236,7 @@ impl FetchJob {
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
             reads_bodies: !attributes.iter().all(FetchAttribute::needs_no_body),
+            writes_size: attributes.contains(&FetchAttribute::Rfc822Size),
             marks_seen,
             sends_flags: marks_seen || attributes.contains(&FetchAttribute::Flags),
             attributes,
@@ -257,7 +262,8 @@ impl FetchJob {
         if self.reads_contents {
             self.write_contents(session, file, snapshot, out)?;
         } else {
-            self.write_entries(session.selected()?, snapshot, out)?;
+            let timer = SliceTimer::start(&session.context);
+            self.write_entries((&*session.selected()?, snapshot), &timer, out)?;
         }
         if !self.cursor.is_done() || !self.batch.is_empty() {
             return Ok(None);
@@ -273,14 +279,19 @@ impl FetchJob {
         Ok(Some(if skipped_vanished { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }
 
-    /// Writes attributes from folder entries while the index is scanned.
+    /// Writes attributes from folder entries while the index is scanned. The size of a composed message takes time.
     fn write_entries(
         &mut self,
-        selected: &SelectedMailbox,
-        snapshot: &MailSnapshot<'_>,
+        (selected, snapshot): (&SelectedMailbox, &MailSnapshot<'_>),
+        timer: &SliceTimer,
         out: &mut ResponseWriter,
     ) -> Result<()> {
-        self.cursor.visit(selected, snapshot, limits::SLICE_MESSAGES, &mut |number, entry| {
+        let writes_size = self.writes_size;
+        self.cursor.visit(selected, snapshot, limits::SLICE_MESSAGES, &mut |number, mut entry| {
+            let sizes_it = writes_size && entry.composed;
+            if sizes_it {
+                entry.size = snapshot.message_size(&entry)?;
+            }
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {
                 if index > 0 {
@@ -289,7 +300,8 @@ impl FetchJob {
                 write_of_entry(attribute, (selected, snapshot, &entry), out);
             }
             out.byte(b')').crlf();
-            Ok(if is_full(out) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            let is_over = is_full(out) || (sizes_it && timer.is_over());
+            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })
     }
 
@@ -305,8 +317,15 @@ impl FetchJob {
             self.fill_batch(session, file, snapshot)?;
         }
         let mut budget = FetchBudget::for_slice(session);
-        while let Some(picked) = self.batch.pop_front() {
-            let written = self.write_message((&mut *session, snapshot), &picked, &mut budget, out);
+        while let Some(mut picked) = self.batch.pop_front() {
+            let sized = match self.writes_size {
+                true => snapshot.message_size(&picked.entry),
+                false => Ok(picked.entry.size),
+            };
+            let written = sized.map_err(Error::from).and_then(|size| {
+                picked.entry.size = size;
+                self.write_message((&mut *session, snapshot), &picked, &mut budget, out)
+            });
             let written = match written {
                 Err(error) => self.leave_out(session, &picked, error, out),
                 written => written,

@@ -6,6 +6,7 @@
 //!
 //! A damaged message matches nothing that must be read in it, and the log names it.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -173,7 +174,13 @@ impl SearchSlice<'_> {
         progress: Option<MessageMatch>,
         each: &mut dyn FnMut(&SearchMatch<'_>),
     ) -> Result<Option<UnfinishedMatch>> {
-        let facts = MessageEntry { entry, snapshot: self.snapshot, selected: self.selected, excluded: self.excluded };
+        let facts = MessageEntry {
+            entry,
+            snapshot: self.snapshot,
+            selected: self.selected,
+            excluded: self.excluded,
+            failure: RefCell::default(),
+        };
         let decided = if progress.is_some() { None } else { self.plan.decide(&facts) };
         let opens_it = decided.is_none() || (decided == Some(true) && self.opens == OpenPolicy::Matching);
         let mut message = None;
@@ -191,14 +198,17 @@ impl SearchSlice<'_> {
                 match readable(matched, entry)? {
                     None => false,
                     Some(Some(matches)) => matches,
-                    Some(None) => return Ok(Some(UnfinishedMatch { number, uid: entry.uid, progress })),
+                    Some(None) => {
+                        let unfinished = UnfinishedMatch { number, uid: entry.uid, progress };
+                        return facts.failure.into_inner().map_or(Ok(Some(unfinished)), |error| Err(error.into()));
+                    }
                 }
             }
         };
         if matches {
             each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
         }
-        Ok(None)
+        facts.failure.into_inner().map_or(Ok(None), |error| Err(error.into()))
     }
 }
 

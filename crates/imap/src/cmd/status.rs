@@ -222,7 +222,7 @@ impl DeletedStorage {
             self.next = Uid(entry.uid.0.saturating_add(1));
             budget.entries = budget.entries.saturating_sub(1);
             if entry.marks.contains(Marks::DELETED) {
-                self.bytes = self.bytes.saturating_add(entry.size);
+                self.bytes = self.bytes.saturating_add(snapshot.message_size(&entry)?);
                 self.left -= 1;
             }
             is_complete = self.left == 0 || (budget.entries > 0 && !budget.timer.is_over());

@@ -6,16 +6,19 @@
 //!
 //! A head also keeps the texts that protocols derive from it ([`HeadText`]). The capacity counts the maximum length of
 //! these texts in advance.
+//!
+//! The sizes of composed messages are cached apart ([`SizedVersion`]), because a list of sizes reads all of them, and a
+//! change of one note does not change the others.
 
 use std::sync::{Arc, OnceLock};
 
-use base::{DbNumber, Modseq, NoteId};
-use notes::{DatabaseSnapshot, ItemValue};
+use base::{DbNumber, Modseq, NoteId, Timestamp};
+use notes::{DatabaseSnapshot, ItemValue, NoteHeader};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::error::Result;
-use crate::limits::HEAD_CACHE_BYTES_MAX;
+use crate::limits::{COMPOSED_SIZES_MAX, HEAD_CACHE_BYTES_MAX};
 use crate::mailbox::composed_message;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
@@ -73,6 +76,29 @@ impl MessageHead {
 #[derive(Debug)]
 pub(crate) struct HeadCache {
     cache: Cache<Key, Arc<MessageHead>, HeadWeighter>,
+    sizes: Cache<SizedVersion, u64>,
+}
+
+/// A version of a note whose message is composed. Received versions of one revision can differ, but not in their time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SizedVersion {
+    database: DbNumber,
+    note: NoteId,
+    revision: [u8; 20],
+    time: Timestamp,
+    is_truncated: bool,
+}
+
+impl SizedVersion {
+    pub(crate) fn of(reading: &DatabaseSnapshot<'_>, header: &NoteHeader) -> Self {
+        Self {
+            database: reading.database().number(),
+            note: header.note,
+            revision: header.revision().to_bytes(),
+            time: header.sequence_time,
+            is_truncated: header.is_truncated(),
+        }
+    }
 }
 
 type Key = (DbNumber, NoteId, Modseq);
@@ -85,6 +111,7 @@ impl Default for HeadCache {
                 HEAD_CACHE_BYTES_MAX as u64,
                 HeadWeighter,
             ),
+            sizes: Cache::new(COMPOSED_SIZES_MAX),
         }
     }
 }
@@ -100,6 +127,16 @@ impl HeadCache {
         let head = Arc::new(load(reading, note)?);
         self.cache.insert(key, Arc::clone(&head));
         Ok(head)
+    }
+
+    /// Returns the cached size of a composed message.
+    pub(crate) fn size(&self, version: &SizedVersion) -> Option<u64> {
+        self.sizes.get(version)
+    }
+
+    /// Caches the size of a composed message.
+    pub(crate) fn cache_size(&self, version: SizedVersion, size: u64) {
+        self.sizes.insert(version, size);
     }
 }
 

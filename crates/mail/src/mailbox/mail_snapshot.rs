@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
-use crate::mailbox::head_cache::HeadCache;
+use crate::mailbox::head_cache::{HeadCache, SizedVersion};
 use crate::mime::MimeSource;
 
 /// The special use of a mailbox (RFC 6154).
@@ -267,24 +267,39 @@ impl<'f> MailSnapshot<'f> {
         Ok(self.open(folder)?.unseen_at(0)?.map(|entry| entry.uid))
     }
 
-    /// Returns the entry of a message.
+    /// Returns the entry of a message. Its size is that of the items if the message is composed
+    /// ([`MailSnapshot::message_size`]).
     pub fn entry(&self, folder: ViewId, uid: Uid) -> Result<Option<FolderEntry>> {
-        self.open(folder)?.entry(uid)?.map(|entry| self.with_size(entry)).transpose()
+        Ok(self.open(folder)?.entry(uid)?)
     }
 
-    /// Sets the size of an entry whose message is composed. A message that cannot be read keeps the size of its items.
-    fn with_size(&self, mut entry: FolderEntry) -> Result<FolderEntry> {
-        if entry.composed {
-            match self.message_of(&entry) {
-                Ok(message) => entry.size = message.map_or(entry.size, |message| message.structure().length()),
-                Err(error) if error.is_damage() => {}
-                Err(error) => return Err(error),
-            }
+    /// Returns the size of the message of an entry.
+    ///
+    /// A composed message is composed for it unless the size of this version is cached, which may take some
+    /// milliseconds. One that is damaged or hidden has the size of its items.
+    pub fn message_size(&self, entry: &FolderEntry) -> Result<u64> {
+        if !entry.composed {
+            return Ok(entry.size);
         }
-        Ok(entry)
+        let Some(header) = self.reading.header(entry.note)? else { return Ok(entry.size) };
+        let version = SizedVersion::of(&self.reading, &header);
+        if let Some(size) = self.heads.size(&version) {
+            return Ok(size);
+        }
+        match self.message_of(entry) {
+            Ok(Some(message)) => {
+                let size = message.structure().length();
+                self.heads.cache_size(version, size);
+                Ok(size)
+            }
+            Ok(None) => Ok(entry.size),
+            Err(error) if error.is_damage() => Ok(entry.size),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Calls `each` for the messages in `range`, ascending by UID, until it breaks.
+    /// Calls `each` for the messages in `range`, ascending by UID, until it breaks. The size of an entry is that of the
+    /// items if the message is composed ([`MailSnapshot::message_size`]).
     pub fn entries(
         &self,
         folder: ViewId,
@@ -296,7 +311,7 @@ impl<'f> MailSnapshot<'f> {
             if entry.uid > *range.end() {
                 return Ok(false);
             }
-            match self.with_size(entry).and_then(&mut *each) {
+            match each(entry) {
                 Ok(flow) => Ok(flow.is_continue()),
                 Err(error) => {
                     failed = Some(error);
