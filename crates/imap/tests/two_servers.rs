@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::sim::SeededRandom;
-use base::{Clock, Random};
-use notes::{Identity, ReplicationSettings};
+use base::{Clock, Random, Unid};
+use notes::{Access, Identity, Item, NewNote, ReplicationSettings, level};
 use replica::{Pull, Target, answer_in_pages};
 use wire::Peer;
 
@@ -179,7 +179,13 @@ fn listed_flags(response: &[String]) -> BTreeMap<u32, BTreeSet<String>> {
 
 /// Returns the subjects in FETCH responses with UIDs.
 fn subjects(response: &[String]) -> BTreeMap<u32, String> {
-    let subject = |line: &str| Some(line.split_once("ENVELOPE (NIL \"")?.1.split_once('"')?.0.to_owned());
+    let behind_date = |envelope: &'_ str| -> Option<usize> {
+        if envelope.starts_with("NIL ") { Some(4) } else { Some(envelope.find("\" ")? + 2) }
+    };
+    let subject = |line: &str| {
+        let envelope = line.split_once("ENVELOPE (")?.1;
+        Some(envelope[behind_date(envelope)?..].strip_prefix('"')?.split_once('"')?.0.to_owned())
+    };
     response.iter().filter_map(|line| Some((narrow(after(line, "UID ")?), subject(line)?))).collect()
 }
 
@@ -188,12 +194,15 @@ struct TwoServers {
     clients: Vec<Client>,
     random: SeededRandom,
     delivered: u64,
+    /// `true` if there are documents without a message, too.
+    has_documents: bool,
 }
 
 impl TwoServers {
     fn new(seed: u64) -> Self {
         let worlds = [TestServer::sharing(0), TestServer::sharing(1)];
-        let mut run = Self { worlds, clients: Vec::new(), random: SeededRandom::new(seed), delivered: 0 };
+        let mut run =
+            Self { worlds, clients: Vec::new(), random: SeededRandom::new(seed), delivered: 0, has_documents: false };
         run.pull(1, usize::MAX);
         for uses_qresync in [false, true] {
             let connection = Connection::new(&run.worlds[0], Peer::local());
@@ -235,11 +244,42 @@ impl TwoServers {
         }
     }
 
+    /// Saves a document without a message on a server, or creates it. Two servers can save it at the same time.
+    fn save_document(&mut self, server: usize) {
+        self.delivered += 1;
+        let unid = Unid([1 + self.random.below(3) as u8; 16]);
+        let merges = Item::text("$ConflictAction", if unid.0[0] == 1 { "1" } else { "" });
+        let mut items = vec![Item::text("Subject", self.delivered.to_string()), merges];
+        items.push(Item::text(format!("Item{}", self.random.below(3)), self.delivered.to_string()));
+        let file = self.worlds[server].open_as_server("alice");
+        let folder = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("a sound store");
+        let folders = vec![folder.expect("it exists").id];
+        let access: Access<level::Depositor> =
+            file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = file.mail().databases().transaction(&accesses).expect("a sound store");
+        let mut writer = transaction.writer(0);
+        let stored = match writer.find(unid).expect("a sound store") {
+            Some(note) => writer.header(note).expect("a sound store"),
+            None => None,
+        };
+        match stored.filter(|header| !header.is_stub()) {
+            Some(header) => drop(writer.note_update(header.note, header.revision(), &items, &[]).expect("it may")),
+            None => {
+                // One that was deleted stays so.
+                let _ = writer.note_create(NewNote { unid: Some(unid), folders, ..NewNote::document(items) });
+            }
+        }
+        transaction.commit().expect("a sound store");
+    }
+
     fn step(&mut self) {
         let server = self.random.below(2) as usize;
         let index = self.random.below(self.clients.len() as u64) as usize;
         let mailbox = MAILBOXES[self.random.below(2) as usize];
-        match self.random.below(20) {
+        let kinds = if self.has_documents { 24 } else { 20 };
+        match self.random.below(kinds) {
+            20.. => self.save_document(server),
             0..4 => {
                 self.delivered += 1;
                 let raw = format!("Subject: {}\r\n\r\n", self.delivered);
@@ -308,21 +348,32 @@ impl TwoServers {
 #[test]
 fn clients_find_what_they_know_on_the_other_server() {
     for seed in 0..SEEDS {
-        let mut run = TwoServers::new(seed);
-        for _ in 0..STEPS {
-            run.step();
-        }
-        run.settle();
-        for index in 0..run.clients.len() {
-            run.clients[index].synchronize();
-            let before = (run.clients[index].uid_validity, run.clients[index].messages.clone());
-            let loaded = run.clients[index].loaded;
-            for _ in 0..2 {
-                run.move_to(index, 1 - run.clients[index].server);
-                let client = &run.clients[index];
-                assert_eq!((client.uid_validity, client.messages.clone()), before, "seed {seed}");
-                assert_eq!(client.loaded, loaded, "seed {seed}: nothing is loaded again");
-            }
+        play(seed, false);
+    }
+}
+
+#[test]
+fn a_uid_means_one_version_of_a_document_on_both_servers() {
+    for seed in 0..SEEDS {
+        play(seed, true);
+    }
+}
+
+fn play(seed: u64, has_documents: bool) {
+    let mut run = TwoServers { has_documents, ..TwoServers::new(seed) };
+    for _ in 0..STEPS {
+        run.step();
+    }
+    run.settle();
+    for index in 0..run.clients.len() {
+        run.clients[index].synchronize();
+        let before = (run.clients[index].uid_validity, run.clients[index].messages.clone());
+        let loaded = run.clients[index].loaded;
+        for _ in 0..2 {
+            run.move_to(index, 1 - run.clients[index].server);
+            let client = &run.clients[index];
+            assert_eq!((client.uid_validity, client.messages.clone()), before, "seed {seed}");
+            assert_eq!(client.loaded, loaded, "seed {seed}: nothing is loaded again");
         }
     }
 }

@@ -259,6 +259,7 @@ impl Writer<'_, '_> {
         if current.is_truncated && !arriving.is_truncated && current.revision == arriving.revision {
             self.replace_received(note, arriving)?;
             self.join_state(note, &arriving.state)?;
+            self.renew_received_uids(note, (arriving.revision, arriving.sequence_time))?;
             return Ok(ReceiveOutcome::Taken);
         }
         if arriving.is_truncated && !current.is_truncated && current.items.is_some() {
@@ -311,6 +312,7 @@ impl Writer<'_, '_> {
             }
         };
         let state_changed = self.join_state(note, &arriving.state)?;
+        self.renew_received_uids(note, (arriving.revision, arriving.sequence_time))?;
         self.drop_unchanged(note);
         Ok(match outcome {
             ReceiveOutcome::Known { .. } => ReceiveOutcome::Known { state_changed },
@@ -344,14 +346,15 @@ impl Writer<'_, '_> {
     /// Joins marks, keywords and folders of a note whose contents are known. Returns `true` if one changed. The other
     /// server has stated the class, by which its right is checked; a note of another class is left alone. Fails unless
     /// the caller is the server itself.
-    pub fn state_receive(&mut self, (unid, class): (Unid, NoteClass), state: &[(StateName, Register)]) -> Result<bool> {
+    pub fn state_receive(&mut self, listed: &ListedNote) -> Result<bool> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
-        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(false) };
-        if self.received_header(note)?.after.class != class {
+        let Some(note) = records::find(self.store, self.number(), listed.unid)? else { return Ok(false) };
+        if self.received_header(note)?.after.class != listed.class {
             self.drop_unchanged(note);
             return Ok(false);
         }
-        let changed = self.join_state(note, state)?;
+        let changed = self.join_state(note, &listed.state)?;
+        self.renew_received_uids(note, (listed.revision, listed.saved))?;
         self.drop_unchanged(note);
         Ok(changed)
     }

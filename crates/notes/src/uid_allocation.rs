@@ -12,12 +12,14 @@
 //!
 //! What is left out: databases whose servers have no rank, and folders from before. They have UIDs of their own.
 
-use base::{NoteId, Uid, ViewId};
+use base::{NoteId, Timestamp, Uid, ViewId};
+use revision::Revision;
 
+use crate::catalog::DatabaseKind;
 use crate::error::{Error, Result};
 use crate::folder_reader::FolderReader;
 use crate::limits::{RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION};
-use crate::note::Membership;
+use crate::note::{Membership, NoteFlags, NoteHeader};
 use crate::records;
 use crate::shared_uids::{SharedUids, first_uid_of_run};
 use crate::writer::Writer;
@@ -93,6 +95,49 @@ impl Writer<'_, '_> {
             shared.end = shared.end.max(uid.next());
         }
         Ok(Membership { folder, uid })
+    }
+
+    /// Gives a document of a mail file new UIDs in its folders if it has changed and mail clients see a message that is
+    /// composed from its items: the message of a UID never changes (RFC 9051 §2.3.1.1). UIDs that this transaction has
+    /// given out stay.
+    pub(crate) fn renew_uids(&mut self, note: NoteId) -> Result<()> {
+        for folder in self.folders_to_renew(note, None)? {
+            let place = self.allocate_uid(folder)?;
+            self.replace_uid(note, place)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a document new UIDs, as [`Writer::renew_uids`] does, after a version of it was received, which has this
+    /// revision and time. UIDs that came with that version stay if it counts. They are held if another server has sent
+    /// it.
+    pub(crate) fn renew_received_uids(&mut self, note: NoteId, arrived: (Revision, Timestamp)) -> Result<()> {
+        let is_server = records::require_server_itself(self.part.database, &self.part.grant).is_ok();
+        for folder in self.folders_to_renew(note, Some(arrived))? {
+            let place = if is_server { self.allocate_held_uid(folder)? } else { self.allocate_uid(folder)? };
+            self.replace_uid(note, place)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the folders in which a document without a message has a UID of another version: the UID that it had
+    /// before, if it has changed, or the one that came with a version that does not count.
+    fn folders_to_renew(&mut self, note: NoteId, arrived: Option<(Revision, Timestamp)>) -> Result<Vec<ViewId>> {
+        if self.part.database.record().kind != DatabaseKind::Mail {
+            return Ok(Vec::new());
+        }
+        let Some(pending) = self.part.pending_header(note)? else { return Ok(Vec::new()) };
+        let Some(before) = &pending.before else { return Ok(Vec::new()) };
+        let after = &pending.after;
+        let version = |header: &NoteHeader| (header.revision(), header.sequence_time, header.is_truncated());
+        let is_composed = before.flags.union(after.flags).contains(NoteFlags::COMPOSED);
+        let is_changed = version(before) != version(after);
+        let is_other = arrived.is_some_and(|arrived| arrived != (after.revision(), after.sequence_time));
+        if !is_composed || !(is_changed || is_other) {
+            return Ok(Vec::new());
+        }
+        let is_old = |place: &Membership| if before.folders.contains(place) { is_changed } else { is_other };
+        Ok(after.folders.iter().filter(|place| is_old(place)).map(|place| place.folder).collect())
     }
 
     /// Replaces the UID of a note in a folder, if it is there.

@@ -269,6 +269,7 @@ impl Writer<'_, '_> {
         let class = header.class;
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
         self.record_design_change(note, class);
+        self.renew_uids(note)?;
         Ok(sequence)
     }
 

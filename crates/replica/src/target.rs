@@ -470,7 +470,7 @@ impl Target {
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
         for note in known {
-            match writer.state_receive((note.unid, note.class), &note.state) {
+            match writer.state_receive(note) {
                 Err(error) if error.is_damage() && is_damaged(note)? => {
                     skipped.push(note.unid);
                     statistics.skipped += 1;

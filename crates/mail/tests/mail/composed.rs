@@ -140,7 +140,6 @@ fn rich_text_and_attachments_become_parts() {
     assert_eq!((decode(2).as_deref(), decode(3).as_deref()), (Some(&FILE[..]), Some(&FILE[..])));
 }
 
-#[test]
 /// Lengths in items come from clients and other servers.
 #[test]
 fn message_has_the_stored_contents_whatever_lengths_the_document_states() {
@@ -162,10 +161,60 @@ fn message_has_the_stored_contents_whatever_lengths_the_document_states() {
     }
 }
 
+#[test]
 fn text_that_looks_like_a_boundary_stays_text() {
     let text = format!("--=_{}--\n", "AB".repeat(16));
     let message = composed(vec![Item::text("Body", text.as_str())], &[("a.bin", "application/octet-stream")]);
     assert_eq!(mime::parse(message.as_bytes()).parts().len(), 3);
+}
+
+/// Clients keep the message of a UID for ever.
+#[test]
+fn changed_document_gets_a_new_uid() {
+    let mail = mail();
+    let file = ann(&mail);
+    let note = create(&file, "Drafts", vec![Item::text("Subject", "one")], &[]);
+    let drafts = file.snapshot().unwrap().folder("Drafts").unwrap().expect("the mailbox exists").id;
+    let state = || {
+        let snapshot = file.snapshot().unwrap();
+        let mut found = Vec::new();
+        let listed = snapshot.entries(drafts, Uid(1)..=Uid(9), &mut |entry| {
+            let size = snapshot.message_size(&entry)?;
+            assert_eq!(size, snapshot.message_of(&entry)?.expect("it exists").structure().length());
+            found.push((entry.uid, size));
+            Ok(std::ops::ControlFlow::Continue(()))
+        });
+        listed.unwrap();
+        found
+    };
+    let write = |person: &str, change: &dyn Fn(&mut notes::Writer<'_, '_>)| {
+        let access: Access<level::Depositor> = file.database().authorize(&Arc::new(Identity::person(person))).unwrap();
+        let accesses = [&access];
+        let mut transaction = file.mail().databases().transaction(&accesses).unwrap();
+        change(&mut transaction.writer(0));
+        transaction.commit().unwrap();
+    };
+    let first = state();
+    assert_eq!(first[0].0, Uid(1));
+    let before = file.snapshot().unwrap().modseq();
+    write("ann@acme.test", &|writer| {
+        // Two saves in one transaction are one change.
+        for subject in ["two", "three, which is longer"] {
+            let version = writer.header(note).unwrap().expect("it exists").revision();
+            writer.note_update(note, version, &[Item::text("Subject", subject)], &[]).unwrap();
+        }
+    });
+    let second = state();
+    assert_eq!((second.len(), second[0].0), (1, Uid(2)));
+    assert!(second[0].1 > first[0].1);
+    let changes = file.snapshot().unwrap().changes(drafts, before).unwrap();
+    assert!(changes.vanished.contains(1));
+    assert_eq!(changes.changed.iter().map(|changed| changed.uid).collect::<Vec<_>>(), [Uid(2)]);
+    write("ann@acme.test", &|writer| {
+        writer.marks_set(note, notes::Marks::SEEN, &[]).unwrap();
+    });
+    assert_eq!(state(), second, "flags change without a new message");
+    assert_eq!(notes::fixup::check(file.database()).unwrap().findings, []);
 }
 
 #[test]

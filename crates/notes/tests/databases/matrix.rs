@@ -574,7 +574,18 @@ const WRITING: &[Row] = &[
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
     ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
     ("Writer::state_receive", Server, |c| {
-        c.write(|w| w.state_receive((UNID, notes::NoteClass::DOCUMENT), &[]).map(|_| true))
+        let listed = notes::replica::ListedNote {
+            unid: UNID,
+            class: notes::NoteClass::DOCUMENT,
+            revision: revision::Revision { sequence: 1, id: revision::RevisionId([1; 16]) },
+            saved: base::Timestamp(0),
+            size: 0,
+            state: Vec::new(),
+            is_old: false,
+            is_unselected: false,
+            is_truncated: false,
+        };
+        c.write(|w| w.state_receive(&listed).map(|_| true))
     }),
     ("DatabaseSnapshot::unread_changes", Server, |c| {
         c.read(|r| r.unread_changes(Modseq(0), Modseq(0), 10).map(|_| true))
