@@ -11,10 +11,10 @@ use notes::{DatabaseSnapshot, NoteHeader};
 use serde_json::{Value, json};
 
 use crate::document::push_text;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::leaves::{Leaves, is_shown};
 use crate::read::{DocumentOptions, document_id, document_json};
-use crate::selector::Selector;
+use crate::selector::{Examined, Selector, SelectorOutcome};
 use crate::sequence::Sequence;
 
 /// Number of changes that one step reads.
@@ -139,7 +139,7 @@ pub fn read_step_back(
     let mut bytes = 0;
     let mut examined = 0;
     for entry in page.entries {
-        if entry.modseq <= since.modseq {
+        if since.has_passed(entry.modseq, entry.note) {
             return Ok(ChangesBack { next: None, ..back });
         }
         back.next = Some((entry.modseq, entry.note));
@@ -159,6 +159,27 @@ pub fn read_step_back(
     }
     back.next = page.next;
     Ok(back)
+}
+
+/// Returns `true` if a document fulfils a selector. One that would take too many comparisons does not: it may not stop
+/// the replication of the others.
+fn is_selected(
+    reading: &DatabaseSnapshot<'_>,
+    (id, document): (&str, &str),
+    (selector, work): (&Selector, &mut u64),
+) -> bool {
+    *work = work.saturating_add(document.len() as u64);
+    let Ok(value) = serde_json::from_str::<Value>(document) else { return false };
+    let Examined { outcome, steps } = selector.examine(&value);
+    *work = work.saturating_add(steps.saturating_mul(64));
+    if outcome == SelectorOutcome::TooCostly {
+        let database = reading.database().path();
+        tracing::warn!(
+            target: "couchdb", %database, id,
+            "a selector needs too many comparisons for a document and leaves it out; use shorter lists in one of them"
+        );
+    }
+    outcome == SelectorOutcome::Holds
 }
 
 /// Returns the row of a changed note, or `None` if it is no document, or none that the client asked for.
@@ -183,13 +204,12 @@ fn row_of(
         Filter::Ids(ids) => ids.contains(&id),
         Filter::Design => id.starts_with("_design/"),
         Filter::Selector(selector) => {
-            let document = document_json(reading, (&id, &leaves), winner, DocumentOptions::default())?;
-            let (holds, steps) = match serde_json::from_str::<Value>(&document) {
-                Ok(document) => selector.matches(&document)?,
-                Err(_) => (false, 0),
-            };
-            *examined = examined.saturating_add(document.len() as u64).saturating_add(steps.saturating_mul(64));
-            holds
+            match document_json(reading, (&id, &leaves), winner, DocumentOptions::default()) {
+                Ok(document) => is_selected(reading, (&id, &document), (selector, examined)),
+                // It could not be sent either.
+                Err(Error::TooLarge(_)) => false,
+                Err(error) => return Err(error),
+            }
         }
     };
     if !is_wanted {

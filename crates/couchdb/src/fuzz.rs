@@ -30,7 +30,7 @@ pub fn read(input: &[u8]) {
     if let Ok(value) = serde_json::from_str::<Value>(&text)
         && let Ok(selector) = Selector::parse(&value)
     {
-        let _ = selector.matches(&value);
+        let _ = selector.examine(&value);
     }
     if let Ok(members) = Members::parse(&text)
         && let Ok(items) = items_of(&members)

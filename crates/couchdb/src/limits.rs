@@ -36,7 +36,7 @@ pub const MEMBERS_MAX: usize = 20_000;
 pub const PLAIN_LIST_VALUES_MAX: usize = 100_000;
 
 /// Maximum number of comparisons by which a selector examines one document, with one more for each 64 bytes of the
-/// compared texts.
+/// compared texts and names of members.
 pub const SELECTOR_STEPS_MAX: u64 = 2_000_000;
 
 /// Maximum number of documents, revisions or ids in one request.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::hex;
+use base::{NoteId, hex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use notes::local_document::ID_ITEM;
@@ -16,7 +16,7 @@ use crate::document::{append_fields, push_text};
 use crate::document_id::{id_of, is_derived, unid_of};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaf, Leaves};
-use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::limits::{DOCUMENT_BYTES_MAX, REVISIONS_BYTES_MAX};
 
 /// The member of a document that names the document to which it is a response.
 pub const PARENT_MEMBER: &str = "$REF";
@@ -78,6 +78,25 @@ pub fn attachments_of(items: &[Item]) -> Vec<Attachment> {
         found.push(Attachment { name, media_type: media_type.clone(), length: *length, blob: *blob });
     }
     found
+}
+
+/// Returns the attachments among the items of a note, with the lengths of their stored contents: those in the items come
+/// from clients and other servers, and may be anything. Attachments whose contents the note does not have are left out.
+pub fn stored_attachments(reading: &DatabaseSnapshot<'_>, note: NoteId, items: &[Item]) -> Result<Vec<Attachment>> {
+    let mut found = attachments_of(items);
+    let mut failed = None;
+    found.retain_mut(|attachment| match reading.blob_length(note, &attachment.blob) {
+        Ok(length) => {
+            attachment.length = length;
+            true
+        }
+        Err(notes::Error::NotFound { .. }) => false,
+        Err(error) => {
+            failed.get_or_insert(error);
+            true
+        }
+    });
+    failed.map_or(Ok(found), |error| Err(error.into()))
 }
 
 /// Returns the `_id` of a document.
@@ -176,9 +195,12 @@ fn append_attachments(
     (leaf, items): (&Leaf, &[Item]),
     form: AttachmentForm,
 ) -> Result<()> {
-    let attachments = attachments_of(items);
-    let Some(note) = leaf.note.filter(|_| !attachments.is_empty()) else { return Ok(()) };
-    let total: u64 = attachments.iter().map(|attachment| attachment.length).sum();
+    let Some(note) = leaf.note else { return Ok(()) };
+    let attachments = stored_attachments(reading, note, items)?;
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    let total = attachments.iter().map(|attachment| attachment.length).fold(0, u64::saturating_add);
     if form == AttachmentForm::Inline && total > DOCUMENT_BYTES_MAX as u64 {
         return Err(Error::TooLarge(format!(
             "the attachments have {total} bytes; ask for them one by one, or for multipart/related, instead of inline"
@@ -229,7 +251,8 @@ pub fn wanted_leaves<'l>(leaves: &'l Leaves, revision: Option<&str>, latest: boo
 
 /// Returns the answers to a requested revision: objects with the member `ok`, or with `error` respectively `missing`.
 ///
-/// With `latest`, a revision that has descendants is answered by these, and an unknown one by all leaves.
+/// With `latest`, a revision that has descendants is answered by these, and an unknown one by all leaves. Behind
+/// [`REVISIONS_BYTES_MAX`], leaves are answered by errors.
 pub fn open_revisions(
     reading: &DatabaseSnapshot<'_>,
     wanted: &WantedRevision,
@@ -250,7 +273,17 @@ pub fn open_revisions(
     if chosen.is_empty() {
         return Ok(missing(text.unwrap_or("undefined")));
     }
-    let answer = |leaf: &Leaf| match document_json(reading, (&wanted.id, &leaves), leaf, options) {
+    let mut bytes = 0;
+    let mut read = |leaf: &Leaf| {
+        if bytes > REVISIONS_BYTES_MAX {
+            let text = format!("the leaves have more than {REVISIONS_BYTES_MAX} bytes; ask for one revision at a time");
+            return Err(Error::TooLarge(text));
+        }
+        let document = document_json(reading, (&wanted.id, &leaves), leaf, options)?;
+        bytes += document.len();
+        Ok(document)
+    };
+    let answer = |leaf: &Leaf| match read(leaf) {
         Ok(document) => Ok(format!("{{\"ok\":{document}}}")),
         Err(error @ Error::TooLarge(_)) => {
             let (_, word) = error.kind();

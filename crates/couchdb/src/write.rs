@@ -24,8 +24,8 @@ use crate::document_id::{is_derived, unid_of};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaves, time_after};
 use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, TRANSACTION_BYTES};
-use crate::multipart::parts_of;
-use crate::read::{PARENT_MEMBER, attachments_of, items_of_leaf};
+use crate::multipart::{BodyPart, parts_of};
+use crate::read::{PARENT_MEMBER, items_of_leaf, stored_attachments};
 
 /// Number of revisions of a client's path that are kept, with the version's own.
 const PATH_LENGTH_MAX: usize = 65;
@@ -73,8 +73,8 @@ struct SentAttachment {
 #[derive(Debug, Clone)]
 enum SentContent {
     Inline(Vec<u8>),
-    /// The content is in a part of the body behind the document.
-    Follows,
+    /// The content is in a part of the body behind the document, which has this length if one is named.
+    Follows(Option<u64>),
     /// The content of an attachment of this name that the server has, with this digest if one is named.
     Stub(Option<String>),
 }
@@ -100,7 +100,7 @@ impl SentDocument {
         decompressor: &mut AttachmentDecompressor<'_>,
     ) -> Result<Self> {
         let document = Self::parse_first(text, id, generated, decompressor)?;
-        match document.attachments.iter().find(|attachment| matches!(attachment.content, SentContent::Follows)) {
+        match document.attachments.iter().find(|attachment| matches!(attachment.content, SentContent::Follows(_))) {
             Some(SentAttachment { name, .. }) => {
                 Err(Error::BadRequest(format!("the content of the attachment {name} does not follow in the body")))
             }
@@ -125,7 +125,7 @@ impl SentDocument {
         let mut following: Vec<&mut SentAttachment> = document
             .attachments
             .iter_mut()
-            .filter(|attachment| matches!(attachment.content, SentContent::Follows))
+            .filter(|attachment| matches!(attachment.content, SentContent::Follows(_)))
             .collect();
         if following.len() != contents.len() {
             return Err(Error::BadRequest(format!(
@@ -134,10 +134,9 @@ impl SentDocument {
                 contents.len()
             )));
         }
-        for part in contents {
-            let named = part.file_name();
-            let named = named.and_then(|name| following.iter().position(|attachment| attachment.name == name));
-            let attachment = following.remove(named.unwrap_or(0));
+        for (part, place) in contents.iter().zip(places_of(contents, &following)?) {
+            let attachment = &mut following[place];
+            check_length(attachment, part.content)?;
             attachment.content = SentContent::Inline(match attachment.is_compressed {
                 true => decompressor.decompress(part.content)?,
                 false => part.content.to_vec(),
@@ -219,6 +218,43 @@ impl SentDocument {
     }
 }
 
+/// Returns the place of the attachment to which each of the contents of a body belongs: under its name, and those
+/// without a name in the order of the document. If no part has a name of an attachment, all go by the order; otherwise a
+/// name that no attachment has is an error, because contents would go to other attachments.
+fn places_of(contents: &[BodyPart<'_>], following: &[&mut SentAttachment]) -> Result<Vec<usize>> {
+    let names: Vec<Option<String>> = contents.iter().map(BodyPart::file_name).collect();
+    let place_of = |name: &String| following.iter().position(|attachment| attachment.name == *name);
+    let mut places: Vec<Option<usize>> = names.iter().map(|name| name.as_ref().and_then(place_of)).collect();
+    let mut taken: HashSet<usize> = HashSet::new();
+    for (name, place) in names.iter().zip(&places) {
+        let Some(name) = name else { continue };
+        if place.is_some_and(|place| !taken.insert(place)) {
+            return Err(Error::BadRequest(format!("the body has two contents of the attachment {name}")));
+        }
+    }
+    let unknown = names.iter().zip(&places).find_map(|(name, place)| name.as_ref().filter(|_| place.is_none()));
+    if let Some(name) = unknown.filter(|_| !taken.is_empty()) {
+        return Err(Error::BadRequest(format!("the document has no attachment {name} whose content follows")));
+    }
+    let mut free = (0..following.len()).filter(|place| !taken.contains(place));
+    for place in &mut places {
+        *place = place.or_else(|| free.next());
+    }
+    Ok(places.into_iter().flatten().collect())
+}
+
+/// Checks that the content of an attachment has the length that the document names.
+fn check_length(attachment: &SentAttachment, content: &[u8]) -> Result<()> {
+    match attachment.content {
+        SentContent::Follows(Some(length)) if length != content.len() as u64 => Err(Error::BadRequest(format!(
+            "the content of the attachment {} has {} bytes, and not {length}",
+            attachment.name,
+            content.len()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that all members that the protocol reserves are known.
 fn check_members(members: &Members<'_>) -> Result<()> {
     const KNOWN: [&str; 10] = [
@@ -297,7 +333,10 @@ fn read_attachments(
                 SentContent::Inline(if is_compressed { decompressor.decompress(&decoded)? } else { decoded })
             }
             None if attachment.read::<bool>("stub")? == Some(true) => SentContent::Stub(attachment.read("digest")?),
-            None if attachment.read::<bool>("follows")? == Some(true) => SentContent::Follows,
+            None if attachment.read::<bool>("follows")? == Some(true) => {
+                // The length of a compressed content is that of the decompressed one.
+                SentContent::Follows(attachment.read(if is_compressed { "encoded_length" } else { "length" })?)
+            }
             None => {
                 return Err(Error::BadRequest(format!("the attachment {name} has neither data, stub nor follows")));
             }
@@ -509,7 +548,7 @@ impl Target<'_> {
                     contents.push(Arc::new(prepared));
                     (None, content.len() as u64, blob)
                 }
-                SentContent::Follows => {
+                SentContent::Follows(_) => {
                     return Err(Error::BadRequest(format!("the attachment {} has no content", attachment.name)));
                 }
                 SentContent::Stub(digest) => {
@@ -525,7 +564,8 @@ impl Target<'_> {
                             known.name == attachment.name
                                 && digest.as_ref().is_none_or(|digest| *digest == known.digest())
                         };
-                        found = attachments_of(&of_leaf).into_iter().find(is_it);
+                        let Some(note) = leaf.note else { continue };
+                        found = stored_attachments(reading, note, &of_leaf)?.into_iter().find(is_it);
                         if found.is_some() {
                             sources.extend(leaf.note);
                             break;

@@ -57,6 +57,15 @@ impl ChangeCursor {
         Self { modseq: before, within: Some((modseq, note, u8::MAX)) }
     }
 
+    /// Returns `true` if all entries of a note in a transaction come before the position.
+    #[must_use]
+    pub fn has_passed(&self, modseq: Modseq, note: NoteId) -> bool {
+        match self.within {
+            Some((begun, last, kind)) if begun == modseq => note < last || (note == last && kind == u8::MAX),
+            _ => modseq <= self.modseq,
+        }
+    }
+
     /// Returns `true` if the transaction with this modseq was read only in part.
     #[must_use]
     pub fn is_partly_read(&self, modseq: Modseq) -> bool {

@@ -272,13 +272,18 @@ impl ListedPart<'_> {
             }
             let id = &keys[if self.options.descending { keys.len() - 1 - next } else { next }];
             next += 1;
-            match leaves_of(self.reading, id).ok().flatten() {
-                Some(leaves) => {
-                    let row = self.row(id, &leaves)?;
-                    self.push_row(&row);
-                }
-                None => self.push_row(&json!({ "key": id, "error": "not_found" }).to_string()),
-            }
+            let found = match leaves_of(self.reading, id) {
+                // No document can have this id.
+                Err(Error::BadRequest(_)) => Ok(None),
+                found => found,
+            };
+            let row = match found.and_then(|leaves| leaves.map(|leaves| self.row(id, &leaves)).transpose()) {
+                Ok(Some(row)) => row,
+                Ok(None) => json!({ "key": id, "error": "not_found" }).to_string(),
+                // A damaged document is not absent. The others are listed.
+                Err(error) => json!({ "key": id, "error": error.kind().1, "reason": error.to_string() }).to_string(),
+            };
+            self.push_row(&row);
         }
         Ok(true)
     }

@@ -3,19 +3,20 @@
 //! | request | form |
 //! |---|---|
 //! | a document with `attachments=true` | `multipart/related`: the document, then the contents in its order |
-//! | `open_revs`, `_bulk_get` | `multipart/mixed`: a part for each version |
+//! | `open_revs`, `_bulk_get` | `multipart/mixed`: a part for each version, which is JSON or, with attachments, again `multipart/related` |
 //!
-//! The part of a version is JSON or, with attachments, again `multipart/related`. Contents are read and sent piece by
-//! piece, so attachments may have any size. A document that changes meanwhile breaks the answer off.
+//! Contents are read and sent piece by piece, so attachments may have any size, and of several versions one after the
+//! other is rendered. A document that changes meanwhile breaks the answer off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Body;
 use base::memory::MemoryPermit;
-use base::{NoteId, hex};
+use base::{Modseq, NoteId, hex};
 use http::{HeaderValue, Response, header};
 use notes::DatabaseSnapshot;
+use revision::Revision;
 use serde_json::json;
 
 use super::answer::{self, Part};
@@ -25,7 +26,8 @@ use crate::error::{Error, Result};
 use crate::leaves::{Leaf, Leaves};
 use crate::multipart::quoted;
 use crate::read::{
-    Attachment, DocumentOptions, WantedRevision, attachments_of, document_json, items_of_leaf, leaves_of, wanted_leaves,
+    Attachment, DocumentOptions, WantedRevision, document_json, items_of_leaf, leaves_of, stored_attachments,
+    wanted_leaves,
 };
 
 /// The versions that are sent.
@@ -69,19 +71,13 @@ enum Piece {
     },
 }
 
-/// A version of a document that is sent.
-#[derive(Clone, Copy)]
-struct Version<'v> {
-    id: &'v str,
-    leaves: &'v Leaves,
-    leaf: &'v Leaf,
-}
-
 /// How far an answer has come.
 struct Sending {
     /// Number of the next requested revision. After the last one, the end follows.
     next: usize,
-    /// What was prepared and not sent.
+    /// The versions that answer the requested revision before it, unless all were rendered.
+    answering: Option<AnsweringVersions>,
+    /// What was rendered and not sent.
     pieces: VecDeque<Piece>,
 }
 
@@ -108,10 +104,10 @@ pub(super) async fn answer(
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
         let text = sending.fill(&reading, (&versions, &boundary))?;
-        let is_last = sending.pieces.is_empty() && sending.next > versions.wanted.len();
+        let is_last = sending.pieces.is_empty() && sending.answering.is_none() && sending.next > versions.wanted.len();
         Ok(Part { text, next: (!is_last).then_some(sending), ticket: reading.ticket() })
     });
-    let start = Sending { next: 0, pieces: VecDeque::new() };
+    let start = Sending { next: 0, answering: None, pieces: VecDeque::new() };
     let mut response = answer::streamed(&call.service, caller, "multipart", (start, read)).await?;
     response.headers_mut().insert(header::CONTENT_TYPE, kind.map_err(|_| Error::Unavailable)?);
     Ok(response)
@@ -134,56 +130,107 @@ impl Sending {
                         self.pieces.push_front(Piece::Content { note, attachment, offset: end });
                     }
                 }
-                None => match versions.wanted.get(self.next) {
-                    Some(wanted) => {
-                        self.next += 1;
-                        self.pieces.extend(pieces_of(reading, wanted, (versions, boundary))?);
+                None => {
+                    if !self.render(reading, (versions, boundary))? {
+                        break;
                     }
-                    None if self.next > versions.wanted.len() => break,
-                    None => {
-                        self.next += 1;
-                        if versions.form == Form::Mixed {
-                            self.pieces.push_back(Piece::Text(format!("--{boundary}--\r\n")));
-                        }
-                    }
-                },
+                }
             }
         }
         Ok(out)
     }
+
+    /// Renders the next version, or finds the next versions. Returns `false` behind the end.
+    fn render(&mut self, reading: &DatabaseSnapshot<'_>, (versions, boundary): (&Versions, &str)) -> Result<bool> {
+        if let Some(answering) = &mut self.answering {
+            match answering.next(reading, (versions, boundary))? {
+                Some(pieces) => self.pieces.extend(pieces),
+                None => self.answering = None,
+            }
+            return Ok(true);
+        }
+        if self.next > versions.wanted.len() {
+            return Ok(false);
+        }
+        match versions.wanted.get(self.next) {
+            Some(wanted) => {
+                self.answering = AnsweringVersions::find(reading, wanted, versions)?;
+                if self.answering.is_none() {
+                    self.pieces.push_back(missing_piece(wanted, (versions, boundary))?);
+                }
+            }
+            None if versions.form == Form::Mixed => {
+                self.pieces.push_back(Piece::Text(format!("--{boundary}--\r\n")));
+            }
+            None => {}
+        }
+        self.next += 1;
+        Ok(true)
+    }
 }
 
-/// Returns the pieces of the versions that answer a requested revision.
-fn pieces_of(
-    reading: &DatabaseSnapshot<'_>,
-    wanted: &WantedRevision,
-    (versions, boundary): (&Versions, &str),
-) -> Result<Vec<Piece>> {
-    let revision = wanted.revision.as_deref();
-    let leaves = match leaves_of(reading, &wanted.id) {
-        Err(Error::BadRequest(_)) => None,
-        read => read?,
-    };
-    let chosen = leaves.iter().flat_map(|leaves| {
-        wanted_leaves(leaves, revision, versions.latest).into_iter().map(move |leaf| (leaves, leaf))
-    });
-    let mut pieces = Vec::new();
-    for (leaves, leaf) in chosen {
-        let version = Version { id: &wanted.id, leaves, leaf };
-        match versions.form {
-            Form::Related if revision.is_none() && leaf.is_deletion() => return Err(Error::NotFound("deleted")),
-            Form::Related => return related(reading, version, (versions.options, boundary)),
-            Form::Mixed => pieces.extend(mixed(reading, version, (versions.options, boundary))?),
+/// The versions that answer a requested revision, of which one after the other is rendered.
+struct AnsweringVersions {
+    id: String,
+    leaves: Leaves,
+    /// The modseq of the snapshot of which the leaves are.
+    modseq: Modseq,
+    /// The revisions of the leaves that were not rendered yet.
+    revisions: VecDeque<Revision>,
+}
+
+impl AnsweringVersions {
+    /// Finds the versions that answer a requested revision. Returns `None` if there are none.
+    fn find(reading: &DatabaseSnapshot<'_>, wanted: &WantedRevision, versions: &Versions) -> Result<Option<Self>> {
+        let leaves = match leaves_of(reading, &wanted.id) {
+            Err(Error::BadRequest(_)) => return Ok(None),
+            read => read?,
+        };
+        let Some(leaves) = leaves else { return Ok(None) };
+        let chosen = wanted_leaves(&leaves, wanted.revision.as_deref(), versions.latest);
+        if versions.form == Form::Related && wanted.revision.is_none() && chosen.iter().any(|leaf| leaf.is_deletion()) {
+            return Err(Error::NotFound("deleted"));
         }
-    }
-    if pieces.is_empty() {
+        let mut revisions: VecDeque<Revision> = chosen.iter().map(|leaf| leaf.revision()).collect();
         if versions.form == Form::Related {
-            return Err(Error::NotFound("missing"));
+            revisions.truncate(1);
         }
-        let missing = json!({ "id": wanted.id, "missing": revision.unwrap_or("undefined") });
-        pieces.push(failed_part(boundary, &missing.to_string()));
+        let modseq = reading.modseq();
+        Ok((!revisions.is_empty()).then(|| Self { id: wanted.id.clone(), leaves, modseq, revisions }))
     }
-    Ok(pieces)
+
+    /// Renders the next version. Returns `None` if none is left.
+    fn next(
+        &mut self,
+        reading: &DatabaseSnapshot<'_>,
+        (versions, boundary): (&Versions, &str),
+    ) -> Result<Option<Vec<Piece>>> {
+        let Some(revision) = self.revisions.pop_front() else { return Ok(None) };
+        if self.modseq != reading.modseq() {
+            // The note of a leaf may have other contents by now.
+            self.leaves = leaves_of(reading, &self.id)?.ok_or(Error::NotFound("missing"))?;
+            self.modseq = reading.modseq();
+        }
+        let Some(leaf) = self.leaves.leaf(revision) else {
+            let missing = json!({ "id": self.id, "missing": revision.to_string() });
+            return Ok(Some(vec![failed_part(boundary, &missing.to_string())]));
+        };
+        let version = (self.id.as_str(), &self.leaves, leaf);
+        let pieces = match versions.form {
+            Form::Related => related(RenderedVersion::read(reading, version, versions.options)?, boundary),
+            Form::Mixed => mixed(reading, version, (versions.options, boundary))?,
+        };
+        Ok(Some(pieces))
+    }
+}
+
+/// Returns the piece for a requested revision that no version answers.
+fn missing_piece(wanted: &WantedRevision, (versions, boundary): (&Versions, &str)) -> Result<Piece> {
+    if versions.form == Form::Related {
+        return Err(Error::NotFound("missing"));
+    }
+    let missing = json!({ "id": wanted.id, "missing": wanted.revision.as_deref().unwrap_or("undefined") });
+    Ok(failed_part(boundary, &missing.to_string()))
 }
 
 fn failed_part(boundary: &str, text: &str) -> Piece {
@@ -193,47 +240,57 @@ fn failed_part(boundary: &str, text: &str) -> Piece {
 /// Returns the part of a version in `multipart/mixed`.
 fn mixed(
     reading: &DatabaseSnapshot<'_>,
-    version: Version<'_>,
+    (id, leaves, leaf): (&str, &Leaves, &Leaf),
     (options, boundary): (DocumentOptions, &str),
 ) -> Result<Vec<Piece>> {
-    let Version { id, leaves, leaf } = version;
     let revision = leaf.revision().to_string();
     // A boundary of its own. It must not begin like the outer one.
     let digest = blake3::hash(format!("{boundary} {revision}").as_bytes());
     let inner = hex::lower(&digest.as_bytes()[..16]);
-    let pieces = match related(reading, version, (options, &inner)) {
+    let version = match RenderedVersion::read(reading, (id, leaves, leaf), options) {
         Err(error @ Error::TooLarge(_)) => {
             let (_, word) = error.kind();
             let failed = json!({ "id": id, "rev": revision, "error": word, "reason": error.to_string() });
             return Ok(vec![failed_part(boundary, &failed.to_string())]);
         }
-        pieces => pieces?,
+        version => version?,
     };
     let shown = id.replace(|c: char| c.is_control(), " ");
     let mut head = format!("--{boundary}\r\nX-Doc-Id: {shown}\r\nX-Rev-Id: {revision}\r\n");
-    let has_attachments = pieces.iter().any(|piece| matches!(piece, Piece::Content { .. }));
-    if !has_attachments {
-        let document = document_json(reading, (id, leaves), leaf, options)?;
-        head.push_str(&format!("Content-Type: application/json\r\n\r\n{document}\r\n"));
+    if version.attachments.is_empty() {
+        head.push_str(&format!("Content-Type: application/json\r\n\r\n{}\r\n", version.document));
         return Ok(vec![Piece::Text(head)]);
     }
     head.push_str(&format!("Content-Type: multipart/related; boundary=\"{inner}\"\r\n\r\n"));
     let tail = Piece::Text("\r\n".to_owned());
-    Ok(std::iter::once(Piece::Text(head)).chain(pieces).chain([tail]).collect())
+    Ok(std::iter::once(Piece::Text(head)).chain(related(version, &inner)).chain([tail]).collect())
+}
+
+/// The document of a version, and its attachments.
+struct RenderedVersion {
+    document: String,
+    attachments: Vec<(NoteId, Attachment)>,
+}
+
+impl RenderedVersion {
+    fn read(
+        reading: &DatabaseSnapshot<'_>,
+        (id, leaves, leaf): (&str, &Leaves, &Leaf),
+        options: DocumentOptions,
+    ) -> Result<Self> {
+        let document = document_json(reading, (id, leaves), leaf, options)?;
+        let items = items_of_leaf(reading, leaf)?.unwrap_or_default();
+        let Some(note) = leaf.note else { return Ok(Self { document, attachments: Vec::new() }) };
+        let attachments = stored_attachments(reading, note, &items)?;
+        Ok(Self { document, attachments: attachments.into_iter().map(|attachment| (note, attachment)).collect() })
+    }
 }
 
 /// Returns the parts of a version in `multipart/related`: the document and the contents of its attachments.
-fn related(
-    reading: &DatabaseSnapshot<'_>,
-    version: Version<'_>,
-    (options, boundary): (DocumentOptions, &str),
-) -> Result<Vec<Piece>> {
-    let Version { id, leaves, leaf } = version;
-    let document = document_json(reading, (id, leaves), leaf, options)?;
-    let items = items_of_leaf(reading, leaf)?.unwrap_or_default();
+fn related(version: RenderedVersion, boundary: &str) -> Vec<Piece> {
+    let RenderedVersion { document, attachments } = version;
     let mut pieces = vec![Piece::Text(format!("--{boundary}\r\nContent-Type: application/json\r\n\r\n{document}"))];
-    for attachment in attachments_of(&items) {
-        let Some(note) = leaf.note else { continue };
+    for (note, attachment) in attachments {
         let Attachment { name, media_type, length, .. } = &attachment;
         let kind = media_type.replace(|c: char| c.is_control(), " ");
         pieces.push(Piece::Text(format!(
@@ -244,5 +301,5 @@ fn related(
         pieces.push(Piece::Content { note, attachment, offset: 0 });
     }
     pieces.push(Piece::Text(format!("\r\n--{boundary}--")));
-    Ok(pieces)
+    pieces
 }

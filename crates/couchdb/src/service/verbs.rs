@@ -32,8 +32,8 @@ use crate::limits::{
 };
 use crate::multipart::boundary_of;
 use crate::read::{
-    AttachmentForm, DocumentOptions, WantedRevision, attachments_of, document_json, find_leaf, items_of_leaf,
-    leaves_of, missing_revisions, open_revisions,
+    AttachmentForm, DocumentOptions, WantedRevision, document_json, find_leaf, items_of_leaf, leaves_of,
+    missing_revisions, open_revisions, stored_attachments,
 };
 use crate::selector::Selector;
 use crate::sequence::{Sequence, Since};
@@ -539,8 +539,10 @@ async fn read_attachment(
         let leaf = find_leaf(leaves.as_ref(), wanted.revision)?;
         let items = items_of_leaf(&reading, leaf)?.unwrap_or_default();
         let missing = || Error::NotFound("Document is missing attachment");
-        let found = attachments_of(&items).into_iter().find(|known| known.name == wanted.file).ok_or_else(missing)?;
-        Ok(((leaf.note.ok_or_else(missing)?, found), reading.ticket()))
+        let note = leaf.note.ok_or_else(missing)?;
+        let mut attachments = stored_attachments(&reading, note, &items)?.into_iter();
+        let found = attachments.find(|known| known.name == wanted.file).ok_or_else(missing)?;
+        Ok(((note, found), reading.ticket()))
     })
     .await?;
     let service = Arc::clone(&call.service);

@@ -1,5 +1,6 @@
 //! Requests and answers over HTTP, on connections in memory: bodies in several parts, compressed ones, and lists.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use couchdb::backend::{Accounts, LoggedIn};
 use couchdb::limits::{BODY_BYTES_MAX, LISTED_IDS_BYTES_MAX};
 use couchdb::multipart::parts_of;
+use couchdb::write::Revisions;
 use couchdb::{Service, ServiceOptions, Services, serve};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use notes::Identity;
+use notes::{Access, Identity, Item, ItemValue, NewNote, level};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -213,6 +215,109 @@ async fn documents_and_their_attachments_travel_in_several_parts() {
 }
 
 #[tokio::test]
+async fn contents_go_to_the_attachments_that_their_parts_name() {
+    let world = World::new();
+    let put = |id: &'static str, document: Value, parts: [(&'static str, &'static str); 2]| {
+        let mut body = format!("--xyz\r\n\r\n{document}");
+        for (name, content) in parts {
+            let field = format!("Content-Disposition: attachment; filename=\"{name}\"");
+            body.push_str(&format!("\r\n--xyz\r\n{field}\r\n\r\n{content}"));
+        }
+        body.push_str("\r\n--xyz--");
+        let world = &world;
+        let kind = "content-type: multipart/related; boundary=\"xyz\"";
+        async move { world.send(&format!("PUT /{PATH}/{id}"), &[kind], body.as_bytes()).await.status }
+    };
+    let follows = json!({ "follows": true, "length": 1 });
+    let document = json!({ "_attachments": { "a": follows, "b": follows } });
+    assert_eq!(put("x", document.clone(), [("b", "2"), ("a", "1")]).await, 201);
+    assert_eq!(world.get("x/a", &[]).await.body, b"1");
+    assert_eq!(put("y", document.clone(), [("=?utf-8?Q?a?=", "1"), ("=?utf-8?Q?b?=", "2")]).await, 201);
+    assert_eq!(world.get("y/a", &[]).await.body, b"1", "no name fits, so the order counts");
+    assert_eq!(put("z", document.clone(), [("c", "1"), ("a", "2")]).await, 400, "an unknown name");
+    assert_eq!(put("z", document.clone(), [("a", "1"), ("a", "2")]).await, 400, "two contents of one attachment");
+    assert_eq!(put("z", document, [("a", "11"), ("b", "2")]).await, 400, "another length");
+    assert_eq!(world.get("z", &[]).await.status, 404);
+}
+
+/// Lengths in items come from other servers and from programs.
+#[tokio::test]
+async fn attachments_have_the_lengths_of_their_stored_contents() {
+    let world = World::new();
+    let access: Access<level::Depositor> =
+        world.server.database.authorize(&Arc::new(Identity::person(ANN))).expect("Ann may");
+    let accesses = [&access];
+    let mut transaction = world.server.databases.transaction(&accesses).expect("a sound store");
+    let mut writer = transaction.writer(0);
+    let blob = writer.blob_put(b"hello").expect("a sound store");
+    let items = [u64::MAX, u64::MAX - 1].map(|length| {
+        let (file_name, media_type) = (format!("{length}"), "text/plain".to_owned());
+        Item::summary("$FILE", ItemValue::Object { file_name, media_type, length, blob })
+    });
+    let new = NewNote { blobs: vec![blob], ..NewNote::document(items.to_vec()) };
+    writer.note_create(new).expect("Ann may");
+    transaction.commit().expect("a sound store");
+    let changes = world.get("_changes?include_docs=true&attachments=true", &[]).await.json();
+    let id = changes["results"][0]["id"].as_str().expect("an id").to_owned();
+    let document = world.get(&id, &[]).await.json();
+    let lengths: Vec<&Value> =
+        document["_attachments"].as_object().expect("attachments").values().map(|one| &one["length"]).collect();
+    assert_eq!(lengths, [&json!(5), &json!(5)]);
+    assert_eq!(world.get(&format!("{id}/{}", u64::MAX), &[]).await.body, b"hello");
+    let related = world.get(&format!("{id}?attachments=true"), &["accept: multipart/related"]).await;
+    assert_eq!(
+        related.parts()[1..],
+        [("text/plain".to_owned(), b"hello".to_vec()), ("text/plain".to_owned(), b"hello".to_vec())]
+    );
+}
+
+#[tokio::test]
+async fn conflicting_versions_are_parts_of_one_answer() {
+    let world = World::new();
+    let root = "0".repeat(32);
+    for letter in ["a", "b", "c"] {
+        let id = letter.repeat(32);
+        let revisions = json!({ "start": 2, "ids": [id, root] });
+        let document = json!({ "_id": "x", "_rev": format!("2-{id}"), "_revisions": revisions, "text": letter });
+        world.server.put(&document, Revisions::OfClient).expect("it is taken");
+    }
+    let answer = world.get("x?open_revs=all", &["accept: multipart/mixed"]).await;
+    let texts: BTreeSet<String> = answer
+        .parts()
+        .iter()
+        .map(|(_, part)| serde_json::from_slice::<Value>(part).expect("JSON")["text"].to_string())
+        .collect();
+    assert_eq!(texts, ["\"a\"", "\"b\"", "\"c\""].map(str::to_owned).into());
+    let wanted = json!({ "docs": [{ "id": "x", "rev": format!("9-{root}") }, { "id": "absent" }] }).to_string();
+    let request = format!("POST /{PATH}/_bulk_get?latest=true");
+    let answer = world.send(&request, &["accept: multipart/mixed"], wanted.as_bytes()).await;
+    assert_eq!(answer.parts().len(), 4, "all leaves in place of an unknown revision, and what is missing");
+}
+
+#[tokio::test]
+async fn costly_document_does_not_stop_the_changes_of_others() {
+    let world = World::new();
+    let numbers: Vec<u32> = (100..60_000).collect();
+    let names: Value = (0..20).map(|number| ("x".repeat(1 << 16) + &number.to_string(), json!(1))).collect();
+    for document in [
+        json!({ "_id": "long", "channels": numbers }),
+        json!({ "_id": "names", "channels": names }),
+        json!({ "_id": "found", "channels": [7] }),
+    ] {
+        let answer = world.send(&format!("POST /{PATH}"), &[], document.to_string().as_bytes()).await;
+        assert_eq!(answer.status, 201);
+    }
+    let values: Vec<Value> = (0..50).map(|number| json!(number)).chain(vec![json!({ "a": 1 }); 150]).collect();
+    let selector = json!({ "selector": { "channels": { "$in": values } } }).to_string();
+    let request = format!("POST /{PATH}/_changes?filter=_selector");
+    let answer = world.send(&request, &[], selector.as_bytes()).await;
+    assert_eq!(answer.status, 200);
+    let rows = answer.json();
+    let rows = rows["results"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| &row["id"]).collect::<Vec<_>>(), ["found"]);
+}
+
+#[tokio::test]
 async fn several_versions_are_parts_of_one_answer() {
     let world = World::new();
     world.create(&["plain"]).await;
@@ -357,6 +462,11 @@ async fn changes_are_read_backwards() {
     let nothing = world.get(&format!("_changes?since={since}&limit=5"), &[]).await.json();
     assert_eq!(ids_of(&nothing), forward[..1], "a sequence of a list backwards is a place forwards");
     assert_eq!(world.server.changes().len(), 1_200);
+    // Several documents are saved in one transaction. The sequence of one of them does not hide the later ones.
+    let rows = world.get("_changes?limit=3", &[]).await.json();
+    let since = rows["results"][2]["seq"].as_str().expect("a sequence").to_owned();
+    let later = world.get(&format!("_changes?descending=true&since={since}"), &[]).await.json();
+    assert_eq!(ids_of(&later), forward[..1_197]);
 }
 
 #[tokio::test]
