@@ -2,6 +2,7 @@
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Name, NoteId, Uid, Unid, ViewId};
+use store::Table;
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::error::{Error, Result};
@@ -9,6 +10,7 @@ use crate::folder::{self, FolderDesign, FolderState};
 use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
 use crate::item::Item;
+use crate::keys;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{ExpectedVersion, NewNote, NoteClass};
 use crate::private_design;
@@ -90,6 +92,32 @@ impl Writer<'_, '_> {
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
         self.check_folder_title(title, Some(folder))?;
         self.folder_item_set(folder, folder::TITLE_ITEM, Some(title))
+    }
+
+    /// Gives a folder that a repair has recreated its title and further text items. Returns `false` if the folder is not
+    /// one.
+    ///
+    /// Its revision stays older than that of any save, so that what another replica still has of the folder replaces
+    /// it. Fails unless the caller is the server itself.
+    pub fn folder_restore(&mut self, folder: ViewId, title: &str, attributes: &[(&str, &str)]) -> Result<bool> {
+        records::require_server_itself(self.part.database, &self.part.grant)?;
+        let recovered = folder::recovered_title(folder);
+        if !self.all_folders()?.iter().any(|known| known.view == folder && known.title == recovered) {
+            return Ok(false);
+        }
+        self.check_folder_title(title, Some(folder))?;
+        let note = NoteId(folder.0);
+        let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
+        for (name, value) in attributes.iter().chain([&(folder::TITLE_ITEM, title)]) {
+            design.items.retain(|item| !item.is_named(name));
+            design.items.push(Item::text(*name, *value));
+        }
+        self.note_update(note, design.header.revision(), &design.items, &[])?;
+        self.pending_header(note)?.after.set_oldest();
+        // The record of the save goes with it.
+        self.part.revisions.remove(&note);
+        self.batch.delete(Table::Body, &keys::revisions(self.number(), note));
+        Ok(true)
     }
 
     /// Sets or removes a text item of a folder's design note.

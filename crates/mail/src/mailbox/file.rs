@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
-use notes::folder::{derived_unid, recovered_title};
+use notes::folder::derived_unid;
 use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
 use notes::{
     Access, Acl, Database, DatabaseKind, DatabaseOptions, DatabaseSnapshot, Databases, FolderDesign, FullTextSchedule,
@@ -189,8 +189,9 @@ impl MailStore {
 /// Restores the names and special uses of the first mailboxes of a mail file after a repair of its database.
 ///
 /// The repair recreates the folders without names: it knows their messages but not their names. They are found by their
-/// UNIDs or, in mail files of earlier versions, by their numbers. A missing inbox is created, because mail would be
-/// refused without one. Other databases are left alone.
+/// UNIDs or, in mail files of earlier versions, by their numbers. Their designs stay older than any save, because the
+/// user may have given them other names, which other replicas still have. A missing inbox is created, because mail would
+/// be refused without one. Other databases are left alone.
 pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> {
     let database = databases.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
@@ -206,8 +207,8 @@ pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> 
             if folders.iter().any(|folder| folder.title == name) {
                 return Ok(false);
             }
-            if folders.iter().any(|folder| folder.view == view && folder.title == recovered_title(view)) {
-                writer.folder_rename(view, name)?;
+            let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
+            if writer.folder_restore(view, name, &attributes)? {
                 return Ok(true);
             }
             if name == "INBOX" && derived.is_none() {
@@ -217,13 +218,6 @@ pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> 
                 writer.folder_create(name, &[])?;
             }
             Ok(name == "INBOX")
-        })?;
-        change_folders_if_needed(databases, &itself, |writer, folders| {
-            let folder = folders.iter().find(|folder| folder.view == view && folder.title == name);
-            let is_without = folder.is_some_and(|folder| folder.attribute(SPECIAL_USE_ITEM).is_none());
-            let Some(special) = special.filter(|_| is_without) else { return Ok(false) };
-            writer.folder_item_set(view, SPECIAL_USE_ITEM, Some(special.name()))?;
-            Ok(true)
         })?;
     }
     Ok(())

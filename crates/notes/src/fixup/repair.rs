@@ -240,8 +240,8 @@ impl Survey<'_> {
         let new = || {
             let is_acl = kind.0 == NoteClass::ACL;
             // With its UNID, a folder is the same as in other replicas, which still have its title.
-            let known = if is_acl { Some(ACL_UNID) } else { self.unids_of_lost.get(&note).copied() };
-            let known = known.filter(|unid| !self.leads_to.contains_key(unid));
+            let of_folder = || self.unids_of_lost.get(&note).filter(|unid| !self.leads_to.contains_key(unid)).copied();
+            let known = if is_acl { Some(ACL_UNID) } else { of_folder() };
             let unid = known.unwrap_or_else(|| Unid::generate(self.database.random.as_ref()));
             NoteHeader { sequence: 0, ..NoteHeader::new(note, unid, kind.0, now, kind.1) }
         };

@@ -592,6 +592,7 @@ const WRITING: &[Row] = &[
     }),
     ("DatabaseSnapshot::unread_without_times", Server, |c| c.read(|r| r.unread_without_times(&[], 10).map(|_| true))),
     ("Writer::unread_marks_receive", Server, |c| c.write(|w| w.unread_marks_receive(&[]).map(|_| true))),
+    ("Writer::folder_restore", Server, |c| c.write(|w| w.folder_restore(c.other, "H", &[]))),
     ("Writer::uids_release", Server, |c| c.write(|w| w.uids_release())),
     ("Writer::replication_history_set", Server, |c| {
         let history = ReplicationHistory::default();
