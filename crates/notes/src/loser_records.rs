@@ -32,20 +32,27 @@ pub(crate) fn forget_loser(
     Ok(())
 }
 
-/// Removes the records of a document whose deletion stub is being purged, unless their conflict documents still exist.
-/// Versions that were equal to the document have none.
+/// Removes records of a document whose deletion stub is being purged, unless their conflict documents still exist.
+/// Versions that were equal to the document have none. Returns the number of removed records. If it is `count_max`, there
+/// may be others.
 pub(crate) fn forget_losers_of(
     reader: &dyn TableReader,
     batch: &mut Batch,
-    database: DbNumber,
-    document: Unid,
-) -> Result<()> {
-    for revision in load_losers(reader, database, document)? {
+    (database, document): (DbNumber, Unid),
+    count_max: usize,
+) -> Result<usize> {
+    let mut forgotten = 0;
+    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, document), Direction::Backward)?;
+    while forgotten < count_max
+        && let Some((key, _)) = cursor.next()?
+    {
+        let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
         if records::find(reader, database, conflict_document_unid(document, revision))?.is_none() {
-            batch.delete(Table::Meta, &keys::loser(database, document, revision));
+            batch.delete(Table::Meta, key);
+            forgotten += 1;
         }
     }
-    Ok(())
+    Ok(forgotten)
 }
 
 /// Returns the versions of a note that have lost conflicts, the greatest first, at most [`LOSERS_READ_MAX`].

@@ -27,9 +27,10 @@ use crate::unread_times;
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
 
-/// Removes stubs and left records that are older than the database's purge interval, and returns their number.
+/// Removes stubs and left records that are older than the database's purge interval, and what is known of versions that
+/// have lost against purged documents. Returns the number of removed records.
 ///
-/// The caller repeats the call while it returns [`RECORDS_MAX`]. The removal is durable on return.
+/// The caller repeats the call until it returns 0. The removal is durable on return.
 pub fn purge(database: &Database) -> Result<usize> {
     let limit = database.clock.now().before(interval(&database.record()));
     database.check_not_dropped()?;
@@ -45,7 +46,10 @@ pub fn purge(database: &Database) -> Result<usize> {
     let store = database.store.as_ref();
     let mut batch = Batch::new();
     let mut removed = 0;
+    let mut forgotten = 0;
     let mut last = Modseq(0);
+    // Neither clients nor other servers bring versions to the router's queue.
+    let may_have_losers = database.record().kind != DatabaseKind::MailBox;
     for entry in old {
         if !change_log::entry_exists(store, database.number, &entry)? {
             continue;
@@ -57,16 +61,21 @@ pub fn purge(database: &Database) -> Result<usize> {
             if header.as_ref().is_some_and(NoteHeader::is_soft_deleted) {
                 continue;
             }
+            if let Some(header) = header.as_ref().filter(|_| may_have_losers) {
+                loser_records::forget_loser(store, &mut batch, database.number, header)?;
+                let of = (database.number, header.unid);
+                forgotten += loser_records::forget_losers_of(store, &mut batch, of, RECORDS_MAX - forgotten)?;
+                if forgotten == RECORDS_MAX {
+                    // The stub stays until all of them are removed.
+                    break;
+                }
+            }
             for part in [SummaryRecord::Header, SummaryRecord::Summary] {
                 batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
             }
             let revisions = keys::revisions(database.number, entry.note);
             if store.get(Table::Body, &revisions)?.is_some() {
                 batch.delete(Table::Body, &revisions);
-            }
-            if let Some(header) = &header {
-                loser_records::forget_loser(store, &mut batch, database.number, header)?;
-                loser_records::forget_losers_of(store, &mut batch, database.number, header.unid)?;
             }
             if let Some(header) = header
                 && records::find(store, database.number, header.unid)? == Some(entry.note)
@@ -78,7 +87,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         removed += 1;
         last = entry.modseq;
     }
-    if removed == 0 {
+    if removed == 0 && forgotten == 0 {
         return Ok(0);
     }
     let mut after = *counters;
@@ -94,7 +103,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     database.publish(after.modseq, ticket);
     drop(counters);
     store.durable(ticket).wait()?;
-    Ok(removed)
+    Ok(removed + forgotten)
 }
 
 /// Returns the time for which a database keeps its records of deletions.

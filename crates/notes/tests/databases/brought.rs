@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::{Name, NoteId, Timestamp, Unid};
 use notes::limits::{
     BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX, LOCAL_DOCUMENT_BYTES_MAX, LOCAL_DOCUMENTS_PER_PERSON_MAX,
+    LOSERS_READ_MAX,
 };
 use notes::local_document::ID_ITEM;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
@@ -193,13 +194,20 @@ fn sequence_numbers_of_people_leave_room_for_those_of_servers() {
 fn records_of_equal_versions_end_with_the_stub_of_their_document() {
     let world = World::new(AclLevel::Editor);
     let base = revision(1, 1);
-    let lesser = revision(2, 2);
-    let greater = revision(2, 3);
     world.bring(ANN, &version(&[base], "base")).expect("Ann may");
-    world.bring(ANN, &version(&[lesser, base], "equal")).expect("Ann may");
-    world.bring(ANN, &version(&[greater, base], "equal")).expect("Ann may");
-    assert_eq!(world.losers(), [(lesser, false)]);
-    world.bring(ANN, &deletion(&[revision(3, 3), greater, base])).expect("Ann may");
+    let equal = |number: usize| {
+        let mut id = [9; 16];
+        id[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        Revision { sequence: 2, id: RevisionId(id) }
+    };
+    // More than are read of one document.
+    let count = LOSERS_READ_MAX + 100;
+    for number in 0..=count {
+        world.bring(ANN, &version(&[equal(number), base], "equal")).expect("Ann may");
+    }
+    let losers = world.losers();
+    assert_eq!((losers.len(), losers[0]), (LOSERS_READ_MAX, (equal(count - 1), false)));
+    world.bring(ANN, &deletion(&[revision(3, 3), equal(count), base])).expect("Ann may");
     world.server.clock.advance(Duration::from_secs(200 * 86_400));
     while notes::soft_deletion::purge_deleted(&world.database).expect("a sound store") > 0 {}
     while purge::purge(&world.database).expect("a sound store") > 0 {}
