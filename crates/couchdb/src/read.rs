@@ -80,8 +80,9 @@ pub fn attachments_of(items: &[Item]) -> Vec<Attachment> {
     found
 }
 
-/// Returns the attachments among the items of a note, with the lengths of their stored contents: those in the items come
-/// from clients and other servers, and may be anything. Attachments whose contents the note does not have are left out.
+/// Returns the attachments among the items of a note, with the lengths of their stored contents: those in the items
+/// come from clients and other servers, and may be anything. Attachments whose contents the note does not have are left
+/// out.
 pub fn stored_attachments(reading: &DatabaseSnapshot<'_>, note: NoteId, items: &[Item]) -> Result<Vec<Attachment>> {
     let mut found = attachments_of(items);
     let mut failed = None;

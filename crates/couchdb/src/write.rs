@@ -219,8 +219,8 @@ impl SentDocument {
 }
 
 /// Returns the place of the attachment to which each of the contents of a body belongs: under its name, and those
-/// without a name in the order of the document. If no part has a name of an attachment, all go by the order; otherwise a
-/// name that no attachment has is an error, because contents would go to other attachments.
+/// without a name in the order of the document. If no part has a name of an attachment, all go by the order; otherwise
+/// a name that no attachment has is an error, because contents would go to other attachments.
 fn places_of(contents: &[BodyPart<'_>], following: &[&mut SentAttachment]) -> Result<Vec<usize>> {
     let names: Vec<Option<String>> = contents.iter().map(BodyPart::file_name).collect();
     let place_of = |name: &String| following.iter().position(|attachment| attachment.name == *name);

@@ -33,8 +33,8 @@ pub(crate) fn forget_loser(
 }
 
 /// Removes records of a document whose deletion stub is being purged, unless their conflict documents still exist.
-/// Versions that were equal to the document have none. Returns the number of removed records. If it is `count_max`, there
-/// may be others.
+/// Versions that were equal to the document have none. Returns the number of removed records. If it is `count_max`,
+/// there may be others.
 pub(crate) fn forget_losers_of(
     reader: &dyn TableReader,
     batch: &mut Batch,

@@ -59,8 +59,8 @@ pub fn write_head(number: u32, out: &mut ResponseWriter) {
     out.untagged().number(u64::from(number)).text(" FETCH (");
 }
 
-/// Writes an attribute that the folder's entry holds. For [`FetchAttribute::Rfc822Size`], the caller has set the size of
-/// a composed message ([`MailSnapshot::message_size`]).
+/// Writes an attribute that the folder's entry holds. For [`FetchAttribute::Rfc822Size`], the caller has set the size
+/// of a composed message ([`MailSnapshot::message_size`]).
 pub fn write_of_entry(
     attribute: &FetchAttribute,
     (selected, snapshot, entry): (&SelectedMailbox, &MailSnapshot<'_>, &FolderEntry),

@@ -190,8 +190,8 @@ impl MailStore {
 ///
 /// The repair recreates the folders without names: it knows their messages but not their names. They are found by their
 /// UNIDs or, in mail files of earlier versions, by their numbers. Their designs stay older than any save, because the
-/// user may have given them other names, which other replicas still have. A missing inbox is created, because mail would
-/// be refused without one. Other databases are left alone.
+/// user may have given them other names, which other replicas still have. A missing inbox is created, because mail
+/// would be refused without one. Other databases are left alone.
 pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> {
     let database = databases.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
