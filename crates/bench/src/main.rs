@@ -8,17 +8,20 @@
 //! in front of the name.
 //!
 //! ```text
-//! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
-//! doublet-bench churn  --address HOST:PORT --password P [--clients 50] [--messages 30] [--seconds 60]
+//! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login
+//! once|always] doublet-bench churn  --address HOST:PORT --password P [--clients 50] [--messages 30] [--seconds 60]
 //! doublet-bench passage --address HOST:PORT --password P [--user 1] [--messages 30] [--pass 0] [--samples 100]
 //! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
-//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10]
+//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files
+//! shared{}.nsf] [--views NAME|NAME] [--rounds 10]
 //!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS] [--compression true]
-//! doublet-bench neighbors --imap HOST:PORT --smtp HOST:PORT --native HOST:PORT --certificate FILE --password P --database FILE
+//! doublet-bench neighbors --imap HOST:PORT --smtp HOST:PORT --native HOST:PORT --certificate FILE --password P
+//! --database FILE
 //!                      [--attack NAME] [--connections 8] [--seconds 5] [--fill 0]
 //! doublet-bench attacks                                                               prints the names of the attacks
-//! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
+//! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard
+//! output
 //! ```
 
 mod append;

@@ -1,8 +1,9 @@
 //! Trust in servers: either certificates signed by a root, or one certificate and what replaces it.
 //!
-//! The copy of a certificate that people give a client ([`Trust::pinned`]) may contain the authority that has signed it,
-//! as that of a server of a domain does. The server then renews its certificate by itself, with another key. A client
-//! with the copy of the old one accepts the new one if the authority in the copy has signed it, for the same names.
+//! The copy of a certificate that people give a client ([`Trust::pinned`]) may contain the authority that has signed
+//! it, as that of a server of a domain does. The server then renews its certificate by itself, with another key. A
+//! client with the copy of the old one accepts the new one if the authority in the copy has signed it, for the same
+//! names.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl Trust {
         Self::build(TrustAnchor::Roots(parse_roots(pem)?), None)
     }
 
-    /// Trusts only the server that has the first certificate of a PEM file, under whatever name it is reached. This suits
-    /// servers with self-signed certificates.
+    /// Trusts only the server that has the first certificate of a PEM file, under whatever name it is reached. This
+    /// suits servers with self-signed certificates.
     ///
     /// Trusts also a valid certificate with the DNS names of the first one that a further certificate of the file has
     /// signed, if that is the one of an authority: the server has renewed its certificate.

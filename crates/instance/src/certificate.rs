@@ -158,8 +158,8 @@ impl CertificateFiles {
         tls.replace(&chain, &key, roots.as_deref()).map_err(|source| self.peers_error(source))
     }
 
-    /// Reads the files again if a running server presents another certificate than the one in them. Returns `true` if it
-    /// did.
+    /// Reads the files again if a running server presents another certificate than the one in them. Returns `true` if
+    /// it did.
     pub fn reload_if_changed(&self, tls: &Tls) -> Result<bool, CertificateError> {
         let (chain, _) = self.read_files()?;
         if tls.presents(&chain).map_err(|source| self.tls_error(source))? {

@@ -109,8 +109,8 @@ impl Certifier {
         Ok(verify_issued(&chain, self.certificate.as_bytes(), now).is_ok())
     }
 
-    /// Checks that this certifier itself, and not a further authority, has signed the certificate of a server in DER form,
-    /// and that it is valid now.
+    /// Checks that this certifier itself, and not a further authority, has signed the certificate of a server in DER
+    /// form, and that it is valid now.
     pub fn check_issued(&self, server: &Name, certificate: &[u8], now: Timestamp) -> Result<(), CertificateError> {
         verify_issued_der(certificate, self.own.as_bytes(), now).map_err(|error| CertificateError::Unusable {
             server: server.abbreviated(),
@@ -219,8 +219,8 @@ impl ServerFile {
         Some(Self { certificate, key: key?, certifier, partner, partner_name: line(PARTNER_NAME_PREFIX) })
     }
 
-    /// Checks that the certificate names the server, was signed by the certifier, is valid now and fits the key, and that
-    /// the installed file can be read.
+    /// Checks that the certificate names the server, was signed by the certifier, is valid now and fits the key, and
+    /// that the installed file can be read.
     pub fn verify(&self, server: &Name, now: Timestamp) -> Result<(), CertificateError> {
         let unusable = |reason: String| CertificateError::Unusable { server: server.abbreviated(), reason };
         let named = self.server_name().ok_or_else(|| unusable("it names no server".to_owned()))?;
@@ -262,8 +262,8 @@ impl ServerFile {
         Self::read(path.clone())?.map(Some).ok_or(CertificateError::Unreadable(path))
     }
 
-    /// Reads the file that the last installation in a data folder has replaced. Returns `None` if there is none that can
-    /// be read.
+    /// Reads the file that the last installation in a data folder has replaced. Returns `None` if there is none that
+    /// can be read.
     pub fn replaced(data: &DataFolder) -> Result<Option<Self>, CertificateError> {
         Self::read(data.replaced_issued_file())
     }
@@ -352,7 +352,8 @@ fn distinguished_name(common_name: &str, organization: &str) -> DistinguishedNam
     name
 }
 
-/// Returns the name of a server in the subject of a signing request. Names are equal whatever the case of their letters.
+/// Returns the name of a server in the subject of a signing request. Names are equal whatever the case of their
+/// letters.
 fn requested_name(subject: &DistinguishedName) -> Option<Name> {
     let text = |kind: &DnType| match subject.get(kind)? {
         DnValue::Utf8String(text) => Some(text.clone()),

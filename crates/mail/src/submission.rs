@@ -252,9 +252,9 @@ impl SubmissionService {
     }
 
     /// Accepts a message that another server of the domain forwards, for the recipients for whom the same request was
-    /// not accepted before. Each recipient is the person who has the mail file, so groups are not expanded again. A mail
-    /// file that nobody has any more is reported to the sender. The address of the recipient is not looked up: it may be
-    /// that of a group, or lead to another domain.
+    /// not accepted before. Each recipient is the person who has the mail file, so groups are not expanded again. A
+    /// mail file that nobody has any more is reported to the sender. The address of the recipient is not looked up: it
+    /// may be that of a group, or lead to another domain.
     pub fn accept_forwarded(&self, mut forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
         if forwarded.request_id.is_empty() {
             return Ok(self.accepted_submission(self.carry_out_forwarded(forwarded)?));

@@ -1,5 +1,5 @@
-//! The times at which the settings changed that all replicas of a database share ([`crate::shared_settings`]), and their
-//! place in the record of a database.
+//! The times at which the settings changed that all replicas of a database share ([`crate::shared_settings`]), and
+//! their place in the record of a database.
 
 use base::Timestamp;
 use base::codec::{Decoder, Encoder, InvalidRecord};

@@ -34,8 +34,8 @@ pub const BYTES_PER_QUESTION: u64 = 4 << 20;
 /// to send than to prove.
 pub const PROVED_CONTENT_BYTES_MIN: u64 = 32 << 10;
 
-/// Size in bytes up to which a content is proved instead of sent. The proof of a larger one takes so long that the other
-/// server, which sends nothing meanwhile, would count as gone.
+/// Size in bytes up to which a content is proved instead of sent. The proof of a larger one takes so long that the
+/// other server, which sends nothing meanwhile, would count as gone.
 pub const PROVED_CONTENT_BYTES_MAX: u64 = 512 << 20;
 
 /// Maximum number of documents that a local replica offers at a time.

@@ -85,8 +85,8 @@ impl Ancestors {
         Self { list, cut: Cut::Branches }
     }
 
-    /// Returns the ancestors that one of two lists of the same version has. Servers may have different ones of a version
-    /// that a client has made, because they leave out what they do not know.
+    /// Returns the ancestors that one of two lists of the same version has. Servers may have different ones of a
+    /// version that a client has made, because they leave out what they do not know.
     #[must_use]
     pub fn united(&self, other: &Self) -> Self {
         self.clone().with(other, Path::Main).shortened()

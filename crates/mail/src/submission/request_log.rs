@@ -154,8 +154,8 @@ pub(crate) struct ForwardedRequests<'log> {
 }
 
 impl RequestLog {
-    /// Begins the requests for the recipients of a forwarded message. Removes those from it for whom the same message was
-    /// accepted before.
+    /// Begins the requests for the recipients of a forwarded message. Removes those from it for whom the same message
+    /// was accepted before.
     pub(crate) fn begin_forwarded(&self, forwarded: &mut ForwardedMessage) -> Result<ForwardedRequests<'_>, Refusal> {
         let mut requests = ForwardedRequests { running: Vec::new(), accepted: None };
         // A mail file may be there twice, for two addresses of a person.

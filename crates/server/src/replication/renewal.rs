@@ -110,7 +110,8 @@ fn pause_after(failures: u32) -> Duration {
     }
 }
 
-/// Returns `true` if it is time to renew a certificate. One that is not valid yet or any more cannot identify this server.
+/// Returns `true` if it is time to renew a certificate. One that is not valid yet or any more cannot identify this
+/// server.
 fn is_due(certificate: &CertificateDescription, now: Timestamp) -> bool {
     certificate.not_before > now || now.after(CERTIFICATE_RENEWAL_TIME) >= certificate.not_after
 }
@@ -199,8 +200,8 @@ impl CertificateRenewal {
         Ok(())
     }
 
-    /// Installs the certificate that the present one has replaced, which is not valid yet. Returns `false` if that one is
-    /// not valid either.
+    /// Installs the certificate that the present one has replaced, which is not valid yet. Returns `false` if that one
+    /// is not valid either.
     fn restore_replaced(&self, now: Timestamp) -> Result<bool, AdminError> {
         let instance = self.instance();
         let replaced = ServerFile::replaced(&instance.data).map_err(AdminError::refused)?;
