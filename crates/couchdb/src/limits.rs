@@ -23,6 +23,9 @@ pub const PARTS_MAX: usize = 1_000;
 /// Maximum size of the header of a part of a body, in bytes.
 pub const PART_HEADER_BYTES_MAX: usize = 8 << 10;
 
+/// Size in bytes at which a part of an answer that is streamed ends.
+pub const ANSWER_PART_BYTES: usize = 2 << 20;
+
 /// Size in bytes from which an answer is compressed.
 pub const COMPRESSED_ANSWER_BYTES_MIN: u64 = 1 << 10;
 

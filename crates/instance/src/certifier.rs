@@ -238,7 +238,7 @@ impl ServerFile {
         Ok(())
     }
 
-    /// Installs the certificate in the data folder. The key and the certificate are one file, which is replaced as a
+    /// Stores the certificate in the data folder. The key and the certificate are one file, which is replaced as a
     /// whole, so they fit together whenever the program ends. The file that it replaces is kept ([`Self::replaced`]).
     pub fn install(&self, data: &DataFolder) -> Result<(), CertificateError> {
         let (chain, key) = data.self_signed_files();
@@ -360,7 +360,8 @@ fn requested_name(subject: &DistinguishedName) -> Option<Name> {
         DnValue::PrintableString(text) => Some(text.as_str().to_owned()),
         _ => None,
     };
-    let (common, organization) = (text(&DnType::CommonName)?, text(&DnType::OrganizationName)?);
+    let common = text(&DnType::CommonName)?;
+    let organization = text(&DnType::OrganizationName)?;
     let is_plain = |part: &str| !part.is_empty() && !part.contains(['/', '=', '*']);
     (is_plain(&common) && is_plain(&organization)).then(|| Name::new(&format!("CN={common}/O={organization}")))
 }
@@ -536,7 +537,8 @@ mod tests {
     #[test]
     fn certificates_that_the_certifier_itself_has_signed_are_told_from_others_and_by_their_end() {
         let [folder, stranger] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-        let (own, other) = (certifier(&folder), certifier(&stranger));
+        let own = certifier(&folder);
+        let other = certifier(&stranger);
         let name = Name::new("CN=spoke.acme.test/O=Acme");
         let path = files(&DataFolder::new(folder.path())).0;
         // The key decides which certificate in the file is the certifier, not the order.
@@ -556,7 +558,8 @@ mod tests {
     #[test]
     fn file_with_further_authorities_is_read_after_a_renewal() {
         let [folder, stranger, spoke] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
-        let (own, other) = (certifier(&folder), certifier(&stranger));
+        let own = certifier(&folder);
+        let other = certifier(&stranger);
         let name = Name::new("CN=spoke.acme.test/O=Acme");
         let data = DataFolder::new(spoke.path());
         let both = format!("{}The certifier from next year on:\n{}", own.certificate, other.certificate);

@@ -94,7 +94,7 @@ impl Writer<'_, '_> {
         self.folder_item_set(folder, folder::TITLE_ITEM, Some(title))
     }
 
-    /// Gives a folder that a repair has recreated its title and further text items. Returns `false` if the folder is
+    /// Sets the title and further text items of a folder that a repair has recreated. Returns `false` if the folder is
     /// not one.
     ///
     /// Its revision stays older than that of any save, so that what another replica still has of the folder replaces

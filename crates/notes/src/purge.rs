@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use base::{Modseq, Timestamp};
+use base::{Modseq, NoteId, Timestamp};
 use store::{Batch, Table, TableReader};
 
 use crate::catalog::{DatabaseKind, DatabaseRecord};
@@ -70,18 +70,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                     break;
                 }
             }
-            for part in [SummaryRecord::Header, SummaryRecord::Summary] {
-                batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
-            }
-            let revisions = keys::revisions(database.number, entry.note);
-            if store.get(Table::Body, &revisions)?.is_some() {
-                batch.delete(Table::Body, &revisions);
-            }
-            if let Some(header) = header
-                && records::find(store, database.number, header.unid)? == Some(entry.note)
-            {
-                batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
-            }
+            delete_stub(database, &mut batch, entry.note, header.as_ref())?;
         }
         change_log::delete_entry(&mut batch, database.number, &entry);
         removed += 1;
@@ -104,6 +93,24 @@ pub fn purge(database: &Database) -> Result<usize> {
     drop(counters);
     store.durable(ticket).wait()?;
     Ok(removed + forgotten)
+}
+
+/// Deletes the records of a deletion stub.
+fn delete_stub(database: &Database, batch: &mut Batch, note: NoteId, header: Option<&NoteHeader>) -> Result<()> {
+    let store = database.store.as_ref();
+    for part in [SummaryRecord::Header, SummaryRecord::Summary] {
+        batch.delete(Table::Summary, &keys::summary(database.number, note, part));
+    }
+    let revisions = keys::revisions(database.number, note);
+    if store.get(Table::Body, &revisions)?.is_some() {
+        batch.delete(Table::Body, &revisions);
+    }
+    if let Some(header) = header
+        && records::find(store, database.number, header.unid)? == Some(note)
+    {
+        batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
+    }
+    Ok(())
 }
 
 /// Returns the time for which a database keeps its records of deletions.

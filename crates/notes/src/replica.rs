@@ -253,18 +253,12 @@ impl Writer<'_, '_> {
         deletions: DeletionRule,
     ) -> Result<ReceiveOutcome> {
         let current = self.current_version(note)?;
-        if current.class != arriving.class {
-            return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
-        }
+        check_version_of(&current, arriving)?;
         if current.is_truncated && !arriving.is_truncated && current.revision == arriving.revision {
             self.replace_received(note, arriving)?;
             self.join_state(note, &arriving.state)?;
             self.renew_received_uids(note, (arriving.revision, arriving.sequence_time))?;
             return Ok(ReceiveOutcome::Taken);
-        }
-        if arriving.is_truncated && !current.is_truncated && current.items.is_some() {
-            let reason = "it has arrived truncated, and this replica has the whole document";
-            return Err(Error::invalid(format!("note {}", arriving.unid), reason));
         }
         let is_truncated = current.is_truncated || arriving.is_truncated;
         let rules = Rules {
@@ -858,6 +852,19 @@ pub(crate) enum KnownState {
     DeletedFolder,
     /// Nothing.
     Unknown,
+}
+
+/// Fails if an arriving version can be none of the note that this replica has: it has another class, or is truncated
+/// and this replica has the whole document.
+fn check_version_of(current: &ReplicaNote, arriving: &ReplicaNote) -> Result<()> {
+    let refused = |reason| Err(Error::invalid(format!("note {}", arriving.unid), reason));
+    if current.class != arriving.class {
+        return refused("it has another class here");
+    }
+    if arriving.is_truncated && !current.is_truncated && current.items.is_some() {
+        return refused("it has arrived truncated, and this replica has the whole document");
+    }
+    Ok(())
 }
 
 /// Returns the access control list in the items of its note.

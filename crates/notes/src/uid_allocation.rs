@@ -97,9 +97,9 @@ impl Writer<'_, '_> {
         Ok(Membership { folder, uid })
     }
 
-    /// Gives a document of a mail file new UIDs in its folders if it has changed and mail clients see a message that is
-    /// composed from its items: the message of a UID never changes (RFC 9051 §2.3.1.1). UIDs that this transaction has
-    /// given out stay.
+    /// Assigns new UIDs to a document of a mail file in its folders if it has changed and mail clients see a message
+    /// that is composed from its items: the message of a UID never changes (RFC 9051 §2.3.1.1). UIDs that this
+    /// transaction has given out stay.
     pub(crate) fn renew_uids(&mut self, note: NoteId) -> Result<()> {
         for folder in self.folders_to_renew(note, None)? {
             let place = self.allocate_uid(folder)?;
@@ -108,9 +108,9 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Gives a document new UIDs, as [`Writer::renew_uids`] does, after a version of it was received, which has this
-    /// revision and time. UIDs that came with that version stay if it counts. They are held if another server has sent
-    /// it.
+    /// Assigns new UIDs to a document, as [`Writer::renew_uids`] does, after a version of it was received, which has
+    /// this revision and time. UIDs that came with that version stay if it counts. They are held if another server has
+    /// sent it.
     pub(crate) fn renew_received_uids(&mut self, note: NoteId, arrived: (Revision, Timestamp)) -> Result<()> {
         let is_server = records::require_server_itself(self.part.database, &self.part.grant).is_ok();
         for folder in self.folders_to_renew(note, Some(arrived))? {

@@ -256,8 +256,8 @@ impl Target {
         Ok(!header.is_some_and(|header| header.is_truncated() && header.revision() == note.revision))
     }
 
-    /// Returns those of some notes that are wanted truncated, should they be documents. What this replica has as a whole
-    /// stays so.
+    /// Returns those of some notes that are wanted truncated, should they be documents. What this replica has as a
+    /// whole stays so.
     pub(crate) fn wanted_truncated(&self, unids: impl Iterator<Item = Unid>) -> Result<HashSet<Unid>> {
         let mut wanted = HashSet::new();
         if !self.receives_truncated() {

@@ -36,7 +36,8 @@ use crate::listeners::{
 use crate::logins::{self, Logins};
 use crate::metrics;
 use crate::periodic_tasks;
-use crate::replication::{self, CertificateRenewal, Replication};
+use crate::replication::renewal::{self, CertificateRenewal};
+use crate::replication::{self, Replication};
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::view_updater::{self, ViewUpdater};
@@ -250,7 +251,7 @@ impl Server {
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         running.spawn(replication::run(Arc::clone(&self.replication), self.shutdown.clone()));
-        running.spawn(replication::renew_certificate(Arc::clone(&self.renewal), self.shutdown.clone()));
+        running.spawn(renewal::run(Arc::clone(&self.renewal), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
             let shutdown = self.shutdown.clone();

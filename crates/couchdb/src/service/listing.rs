@@ -19,12 +19,14 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Part};
 use super::request_body::no_memory;
-use super::verbs::{BYTES_PER_PART, document_options};
+use super::verbs::document_options;
 use super::{Call, Caller};
 use crate::document::{Members, bounded_list};
 use crate::error::{Error, Result};
 use crate::leaves::Leaves;
-use crate::limits::{DOCUMENTS_PER_REQUEST_MAX, LIST_OPTION_BYTES_MAX, LISTED_IDS_BYTES_MAX, ROWS_MAX};
+use crate::limits::{
+    ANSWER_PART_BYTES, DOCUMENTS_PER_REQUEST_MAX, LIST_OPTION_BYTES_MAX, LISTED_IDS_BYTES_MAX, ROWS_MAX,
+};
 use crate::read::{DocumentOptions, document_id, document_json, leaves_of};
 
 /// Memory that an id in a list takes besides its text, in bytes.
@@ -254,7 +256,7 @@ impl ListedPart<'_> {
     }
 
     fn is_full(&self, rows_before: usize) -> bool {
-        self.listing.rows - rows_before >= ROWS_MAX || self.text.len() >= BYTES_PER_PART
+        self.listing.rows - rows_before >= ROWS_MAX || self.text.len() >= ANSWER_PART_BYTES
     }
 
     /// Adds the rows of documents with given ids. Returns `true` if none are left.

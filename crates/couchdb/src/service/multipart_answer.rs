@@ -20,10 +20,10 @@ use revision::Revision;
 use serde_json::json;
 
 use super::answer::{self, Part};
-use super::verbs::BYTES_PER_PART;
 use super::{Call, Caller};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaf, Leaves};
+use crate::limits::ANSWER_PART_BYTES;
 use crate::multipart::quoted;
 use crate::read::{
     Attachment, DocumentOptions, WantedRevision, document_json, items_of_leaf, leaves_of, stored_attachments,
@@ -117,11 +117,11 @@ impl Sending {
     /// Returns the next bytes.
     fn fill(&mut self, reading: &DatabaseSnapshot<'_>, (versions, boundary): (&Versions, &str)) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        while out.len() < BYTES_PER_PART {
+        while out.len() < ANSWER_PART_BYTES {
             match self.pieces.pop_front() {
                 Some(Piece::Text(text)) => out.extend_from_slice(text.as_bytes()),
                 Some(Piece::Content { note, attachment, offset }) => {
-                    let room = (BYTES_PER_PART - out.len()) as u64;
+                    let room = (ANSWER_PART_BYTES - out.len()) as u64;
                     let end = attachment.length.min(offset.saturating_add(room));
                     if offset < end {
                         out.extend(reading.blob_range(note, &attachment.blob, offset..end)?);
@@ -218,7 +218,7 @@ impl AnsweringVersions {
         let version = (self.id.as_str(), &self.leaves, leaf);
         let pieces = match versions.form {
             Form::Related => related(RenderedVersion::read(reading, version, versions.options)?, boundary),
-            Form::Mixed => mixed(reading, version, (versions.options, boundary))?,
+            Form::Mixed => mixed(version, RenderedVersion::read(reading, version, versions.options), boundary)?,
         };
         Ok(Some(pieces))
     }
@@ -237,17 +237,13 @@ fn failed_part(boundary: &str, text: &str) -> Piece {
     Piece::Text(format!("--{boundary}\r\nContent-Type: application/json; error=\"true\"\r\n\r\n{text}\r\n"))
 }
 
-/// Returns the part of a version in `multipart/mixed`.
-fn mixed(
-    reading: &DatabaseSnapshot<'_>,
-    (id, leaves, leaf): (&str, &Leaves, &Leaf),
-    (options, boundary): (DocumentOptions, &str),
-) -> Result<Vec<Piece>> {
+/// Returns the part of a version in `multipart/mixed`. One that is too large is named as failed.
+fn mixed((id, _, leaf): (&str, &Leaves, &Leaf), read: Result<RenderedVersion>, boundary: &str) -> Result<Vec<Piece>> {
     let revision = leaf.revision().to_string();
     // A boundary of its own. It must not begin like the outer one.
     let digest = blake3::hash(format!("{boundary} {revision}").as_bytes());
     let inner = hex::lower(&digest.as_bytes()[..16]);
-    let version = match RenderedVersion::read(reading, (id, leaves, leaf), options) {
+    let version = match read {
         Err(error @ Error::TooLarge(_)) => {
             let (_, word) = error.kind();
             let failed = json!({ "id": id, "rev": revision, "error": word, "reason": error.to_string() });

@@ -27,8 +27,8 @@ use crate::compression::AttachmentDecompressor;
 use crate::document::{Members, bounded_list, push_text};
 use crate::error::{Error, Result};
 use crate::limits::{
-    DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LIST_BODY_BYTES_MAX, LOCAL_BYTES_MAX, LOGIN_BYTES_MAX,
-    REVISIONS_BYTES_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
+    ANSWER_PART_BYTES, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LIST_BODY_BYTES_MAX, LOCAL_BYTES_MAX,
+    LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
 };
 use crate::multipart::boundary_of;
 use crate::read::{
@@ -45,9 +45,6 @@ const DOCUMENTS_PER_PART: usize = 64;
 
 /// Number of documents that one job looks up.
 const LOOKUPS_PER_JOB: usize = 500;
-
-/// Size in bytes at which a part of an answer ends.
-pub(super) const BYTES_PER_PART: usize = 2 << 20;
 
 /// Answers a request.
 pub(super) async fn answer(call: Call, body: Incoming) -> Result<Response<Body>> {
@@ -553,7 +550,7 @@ async fn read_attachment(
     let read: answer::ReadPart<u64> = Arc::new(move |offset| {
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
-        let end = length.min(offset.saturating_add(BYTES_PER_PART as u64));
+        let end = length.min(offset.saturating_add(ANSWER_PART_BYTES as u64));
         let text = if end == offset { Vec::new() } else { reading.blob_range(note, &blob, offset..end)? };
         Ok(Part { text, next: Some(end).filter(|end| *end < length), ticket: reading.ticket() })
     });
@@ -811,7 +808,7 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: Sen
         let mut text = String::from(if begin == 0 { "{\"results\":[" } else { "" });
         let mut index = begin;
         while let Some(one) = wanted.get(index) {
-            if index - begin >= DOCUMENTS_PER_PART || text.len() >= BYTES_PER_PART {
+            if index - begin >= DOCUMENTS_PER_PART || text.len() >= ANSWER_PART_BYTES {
                 break;
             }
             text.push_str(if index == 0 { "\n{\"id\":" } else { ",\n{\"id\":" });

@@ -251,7 +251,8 @@ async fn attachments_have_the_lengths_of_their_stored_contents() {
     let mut writer = transaction.writer(0);
     let blob = writer.blob_put(b"hello").expect("a sound store");
     let items = [u64::MAX, u64::MAX - 1].map(|length| {
-        let (file_name, media_type) = (format!("{length}"), "text/plain".to_owned());
+        let file_name = format!("{length}");
+        let media_type = "text/plain".to_owned();
         Item::summary("$FILE", ItemValue::Object { file_name, media_type, length, blob })
     });
     let new = NewNote { blobs: vec![blob], ..NewNote::document(items.to_vec()) };

@@ -170,7 +170,8 @@ fn a_certificate_that_is_not_valid_yet_is_replaced() {
         std::fs::write(folder.data().join("tls/server.pem"), format!("{key}{chain}")).expect("writes a test file");
     }
     std::fs::write(spoke.data().join("tls/server.pem.old"), &before).expect("writes a test file");
-    let (mut running, mut joined) = (hub.serve(), spoke.serve());
+    let mut running = hub.serve();
+    let mut joined = spoke.serve();
     joined.wait_for_log_since_start("the one before it is used again");
     assert_eq!(issued(&spoke), before);
     check_presented(&spoke, &joined);
@@ -196,7 +197,8 @@ fn forget_ends(hub: &TestFolder) {
 /// Signs a certificate of a server with the certifier of the hub, valid between two days from now.
 fn certificate_of(hub: &TestFolder, host: &str, valid_days: std::ops::Range<i64>) -> (String, String) {
     let read = |name: &str| std::fs::read_to_string(hub.data().join("tls").join(name)).expect("it has registered");
-    let (certifier, certifier_key) = (read("certifier.pem"), read("certifier.key"));
+    let certifier = read("certifier.pem");
+    let certifier_key = read("certifier.key");
     let name = |common: &str| {
         let mut name = DistinguishedName::new();
         name.push(DnType::CommonName, common);

@@ -512,7 +512,7 @@ impl Router {
         self.commit_routed(&mut routed_messages, vec![QueueUpdate { key: job.key, entry }], now)
     }
 
-    /// Directs a recipient to the server that has the mailbox. A message that was here before comes back because the
+    /// Assigns a recipient to the server that has the mailbox. A message that was here before comes back because the
     /// directories of the servers disagree, which may end when they have replicated: it waits like after a failure, and
     /// longer each time.
     pub(crate) fn reroute(&self, queued: &mut QueuedRecipient, server: String, message: &[u8], now: Timestamp) {

@@ -100,7 +100,7 @@ impl Replication {
         self.mail.idle.lock().clear();
     }
 
-    /// Forwards a message over a kept connection, or else over a new one. The request has an identifier, so the other
+    /// Sends a message over a kept connection, or else over a new one. The request has an identifier, so the other
     /// server accepts it once for each recipient, also if a connection is lost after it was sent. If that server ends
     /// then, it forgets the identifier, and delivers the message twice.
     fn forward(&self, name: &Name, envelope: v1::ForwardedEnvelope, message: &[u8]) -> TransferOutcome {
@@ -136,7 +136,7 @@ impl Replication {
         outcome.unwrap_or_else(|status| failure(&status, &label))
     }
 
-    /// Forwards a message over a connection, which is kept afterwards if the other server has accepted the message, or
+    /// Sends a message over a connection, which is kept afterwards if the other server has accepted the message, or
     /// has refused it with a reason.
     fn forward_over(
         &self,

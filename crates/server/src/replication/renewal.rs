@@ -78,7 +78,7 @@ struct AdmittedServer {
     is_recorded: bool,
 }
 
-/// Looks after the certificate until the server drains.
+/// Checks the certificate regularly until the server drains.
 pub(crate) async fn run(renewal: Arc<CertificateRenewal>, shutdown: Shutdown) {
     let mut failures = 0;
     loop {
@@ -158,8 +158,7 @@ impl StartTime {
 impl CertificateRenewal {
     pub(crate) fn new(replication: &Arc<Replication>, tls: &Arc<Tls>) -> Arc<Self> {
         let start = StartTime::read(&replication.instance);
-        let (replication, tls) = (Arc::clone(replication), Arc::clone(tls));
-        Arc::new(Self { replication, tls, start, running: Mutex::default() })
+        Arc::new(Self { replication: Arc::clone(replication), tls: Arc::clone(tls), start, running: Mutex::default() })
     }
 
     /// Executes `doublet server renew`.
@@ -176,7 +175,7 @@ impl CertificateRenewal {
         Ok(Answer::message(format!("This server has a new certificate, valid until {until}. New connections use it.")))
     }
 
-    /// Renews the certificate if it is due. Certificates that are not of the domain's certifier are left alone.
+    /// Replaces the certificate if it is due. Certificates that are not of the domain's certifier are left alone.
     fn renew_if_due(&self) -> Result<(), AdminError> {
         let _turn = self.running.lock();
         let files = self.files();
@@ -200,7 +199,7 @@ impl CertificateRenewal {
         Ok(())
     }
 
-    /// Installs the certificate that the present one has replaced, which is not valid yet. Returns `false` if that one
+    /// Restores the certificate that the present one, which is not valid yet, has replaced. Returns `false` if that one
     /// is not valid either.
     fn restore_replaced(&self, now: Timestamp) -> Result<bool, AdminError> {
         let instance = self.instance();
@@ -214,7 +213,7 @@ impl CertificateRenewal {
         Ok(true)
     }
 
-    /// Installs a new certificate. Returns the end of its validity.
+    /// Replaces the certificate by a new one. Returns the end of its validity.
     fn renew(&self, from: Option<&str>) -> Result<Timestamp, AdminError> {
         let instance = self.instance();
         let itself = &instance.directory.options().server;
@@ -244,13 +243,13 @@ impl CertificateRenewal {
         Ok(until)
     }
 
-    /// Tells the server that has issued the certificate that it is installed. Until then that server renews the one
-    /// before, too, because its answer may have been lost.
+    /// Reports to the server that has issued the certificate that it is installed. Until then that server renews the
+    /// one before, too, because its answer may have been lost.
     fn confirm(&self, issuer: &Name) -> Result<(), AdminError> {
         self.replication.connect_to(issuer)?.confirm_certificate()
     }
 
-    /// Confirms the present certificate if the directory states that this server has an older one.
+    /// Reports that the present certificate is installed if the directory states that this server has an older one.
     fn confirm_if_unknown(&self, until: Timestamp) -> Result<(), AdminError> {
         let instance = self.instance();
         let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;

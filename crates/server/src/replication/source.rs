@@ -182,7 +182,7 @@ impl RemoteServer {
         Ok(self.call(self.client.servers().renew_certificate(request))?.certificate)
     }
 
-    /// Tells the server that the certificate of this connection is installed.
+    /// Reports to the server that the certificate of this connection is installed.
     pub(super) fn confirm_certificate(&self) -> Result<(), AdminError> {
         let request = v1::RenewCertificateRequest { signing_request: Vec::new(), installed: true };
         self.call(self.client.servers().renew_certificate(request)).map(drop)
@@ -306,11 +306,11 @@ pub(super) struct RemoteDatabase<'s> {
     /// The memory of the last answer.
     memory: Option<MemoryPermit>,
     /// A question that was asked before its turn.
-    ahead: Option<Asked>,
+    ahead: Option<PendingQuestion>,
 }
 
 /// A question that waits for its reply.
-struct Asked {
+struct PendingQuestion {
     question: Question,
     reply: JoinHandle<Result<Reply, client::Status>>,
     /// `true` while the reply waits for memory.
@@ -355,24 +355,24 @@ impl RemoteDatabase<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Answer, AdminError> {
         self.memory = None;
-        let mut asked = match self.ahead.take() {
-            Some(asked) if asked.question == *question => asked,
+        let mut pending = match self.ahead.take() {
+            Some(pending) if pending.question == *question => pending,
             other => {
-                other.inspect(|asked| asked.reply.abort());
+                other.inspect(|pending| pending.reply.abort());
                 self.spawn(question.clone())
             }
         };
         let mut pauses = 0;
         let joined = loop {
-            let reply = &mut asked.reply;
+            let reply = &mut pending.reply;
             let waited = self.server.runtime.block_on(async { tokio::time::timeout(WATCH_INTERVAL, reply).await });
             match waited {
                 Ok(joined) => break joined.map_err(AdminError::refused)?,
-                Err(_) => watch(self.bytes).inspect_err(|_| asked.reply.abort())?,
+                Err(_) => watch(self.bytes).inspect_err(|_| pending.reply.abort())?,
             }
-            pauses = if asked.is_waiting.load(Ordering::Relaxed) { pauses + 1 } else { 0 };
+            pauses = if pending.is_waiting.load(Ordering::Relaxed) { pauses + 1 } else { 0 };
             if WATCH_INTERVAL * pauses > MEMORY_WAIT_MAX {
-                asked.reply.abort();
+                pending.reply.abort();
                 return Err(AdminError::refused(
                     "this server has no memory left for what arrives (limits.message_memory); the replication continues \
                      when it is tried again",
@@ -392,7 +392,7 @@ impl RemoteDatabase<'_> {
         }
     }
 
-    fn spawn(&self, question: Question) -> Asked {
+    fn spawn(&self, question: Question) -> PendingQuestion {
         let mut stub = self.server.client.replication();
         let database = Some(self.key.clone());
         let is_waiting = Arc::<AtomicBool>::default();
@@ -440,7 +440,7 @@ impl RemoteDatabase<'_> {
                 })
             }
         };
-        Asked { question, reply, is_waiting }
+        PendingQuestion { question, reply, is_waiting }
     }
 
     /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are named
@@ -638,8 +638,8 @@ fn contents_bytes(note: &ReplicaNote) -> u64 {
 
 impl Drop for RemoteDatabase<'_> {
     fn drop(&mut self) {
-        if let Some(asked) = &self.ahead {
-            asked.reply.abort();
+        if let Some(pending) = &self.ahead {
+            pending.reply.abort();
         }
     }
 }
