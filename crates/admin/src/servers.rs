@@ -260,7 +260,7 @@ mod tests {
         execute(&sample.instance, &request).expect("it can be registered");
         let text = std::fs::read_to_string(&output).expect("it was written");
         let file = instance::certifier::ServerFile::parse(&text).expect("it is complete");
-        assert_eq!(file.server_name(), Some(Name::new("CN=spoke.acme.test/O=Acme")));
+        assert_eq!(file.server_name(), Some(server_name(&sample.instance, "spoke.acme.test")));
         assert_eq!(file.partner, Some(format!("{}:1352", sample.instance.hostname)));
         let again = execute(&sample.instance, &request).expect_err("the file exists").to_string();
         assert!(again.contains("exists already"), "{again}");

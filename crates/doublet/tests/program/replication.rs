@@ -490,13 +490,14 @@ fn forwarded_mail_uses_a_kept_connection_and_survives_its_loss() {
     let ((hub, running), (spoke, mut joined)) = joined_servers();
     let connections = |server: &Server| {
         let metrics = server.metrics();
-        let line = metrics.lines().find(|line| line.starts_with("doublet_connections{listener=\"native\"}"));
+        let counter = "doublet_connections_accepted_total{listener=\"native\"}";
+        let line = metrics.lines().find(|line| line.starts_with(counter));
         line.and_then(|line| line.rsplit(' ').next()).expect("it is counted").to_owned()
     };
     send_to_hub(&mut joined, "bob@acme.test", "one");
-    assert_eq!(connections(&running), "1", "it is kept");
+    let before = connections(&running);
     send_to_hub(&mut joined, "bob@acme.test", "two");
-    assert_eq!(connections(&running), "1", "it is used again");
+    assert_eq!(connections(&running), before, "the first connection is used again");
     // The other server is killed, so the kept connection is lost.
     let address = running.listeners.get("native").expect("it listens").clone();
     running.kill();
@@ -530,7 +531,8 @@ fn forwarded_mail_for_a_person_who_is_gone_is_reported() {
 #[test]
 fn message_that_was_deleted_on_one_server_vanishes_from_the_inbox_of_the_other() {
     let ((hub, running), (spoke, joined)) = joined_servers();
-    for subject in ["one", "two"] {
+    // Replicas without ranks number messages in the order of arrival, and small ones arrive first.
+    for subject in ["one", "the second one"] {
         crate::deliver(&running, "bob@acme.test", &format!("Subject: {subject}\r\n\r\nHello"));
     }
     spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf", "--pull"]);
@@ -556,7 +558,7 @@ fn message_that_was_deleted_on_one_server_vanishes_from_the_inbox_of_the_other()
     assert_eq!(at_hub.line_with("EXPUNGE"), "* 1 EXPUNGE");
     at_hub.expect("c OK");
     at_hub.say("d FETCH 1 BODY.PEEK[HEADER.FIELDS (SUBJECT)]");
-    assert_eq!(at_hub.line_with("Subject"), "Subject: two");
+    assert_eq!(at_hub.line_with("Subject"), "Subject: the second one");
     joined.stop();
     running.stop();
 }

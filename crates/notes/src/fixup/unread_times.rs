@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use base::{DbNumber, Modseq};
 use store::{Batch, Table, TableReader};
 
-use super::salvage::read_from_both_ends;
-use crate::error::Result;
+use super::salvage::{read_from_both_ends, split_damage};
+use crate::error::{Error, Result};
 use crate::keys;
 use crate::unread_times::{PendingMark, TimesBlock, UnreadState};
 
@@ -66,7 +66,15 @@ impl UnreadTimesSurvey {
     }
 
     fn check_state(&mut self, reader: &dyn TableReader, database: DbNumber, modseq: Modseq) -> Result<()> {
-        let stored = reader.get(Table::Meta, &keys::unread_state(database))?;
+        let read = reader.get(Table::Meta, &keys::unread_state(database)).map_err(Error::from);
+        let stored = match split_damage(read)? {
+            Ok(stored) => stored,
+            // It does not decode, so it is treated like a record that has another value.
+            Err(damage) => {
+                self.reasons.push(damage);
+                Some(Vec::new())
+            }
+        };
         self.has_state = stored.is_some();
         let state = stored.map_or(Ok(UnreadState::default()), |stored| UnreadState::decode(&stored));
         // Without the state, everything may have been removed.

@@ -23,8 +23,16 @@ fn readers(name: &str) -> v1::Item {
     names("Readers", &[name], |flags| flags.readers = true)
 }
 
+/// The time at which documents were saved, in microseconds.
+const SAVED_US: i64 = 1_000;
+
 fn revision(sequence: u32, id: u8) -> v1::Revision {
-    v1::Revision { sequence, id: vec![id; 16] }
+    revision_at(sequence, SAVED_US, id)
+}
+
+/// Returns a revision that was saved at a time in microseconds, as its id states.
+fn revision_at(sequence: u32, time_us: i64, id: u8) -> v1::Revision {
+    v1::Revision { sequence, id: [(time_us ^ i64::MIN).to_be_bytes(), [id; 8]].concat() }
 }
 
 /// Returns a document as a local replica sends it.
@@ -32,7 +40,7 @@ fn document(unid: u8, revision: v1::Revision, items: Vec<v1::Item>) -> v1::Repli
     let history = RevisionRecord::default().encode(of_proto(&revision));
     let fresh = v1::ReplicaNote { unid: vec![unid; 16], note_class: 1, history, ..Default::default() };
     let fresh = v1::ReplicaNote { revision: Some(revision), ..fresh };
-    v1::ReplicaNote { sequence_time_us: 1_000, created_us: 1_000, received_us: 1_000, items, ..fresh }
+    v1::ReplicaNote { sequence_time_us: SAVED_US, created_us: SAVED_US, received_us: SAVED_US, items, ..fresh }
 }
 
 /// Sends documents after contents. Returns the outcome of each, with the reason of a refusal.
@@ -72,7 +80,7 @@ fn changed(note: &v1::ReplicaNote, id: u8, item: v1::Item) -> v1::ReplicaNote {
         ancestors: revision::Ancestors::of_child(of_proto(&before), &revision::Ancestors::default()),
         ..Default::default()
     };
-    let revision = revision(before.sequence + 1, id);
+    let revision = revision_at(before.sequence + 1, note.sequence_time_us, id);
     let mut changed = v1::ReplicaNote { history: next.encode(of_proto(&revision)), ..note.clone() };
     changed.items.push(item);
     changed.states.clear();
