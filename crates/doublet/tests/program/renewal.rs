@@ -1,7 +1,11 @@
 //! Tests of the certificates of a domain: their renewal over the network, without a copied file.
 
-use base::Clock as _;
+use std::sync::Arc;
+
+use base::{Clock as _, Name, Timestamp};
 use client::{Client, Trust, v1};
+use config::ConfigSources;
+use instance::Instance;
 use instance::certifier::SigningRequest;
 use instance::system::SystemClock;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
@@ -83,14 +87,14 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
     joined.stop();
     // The pair of files of an earlier version, with a certificate that ends within the next weeks.
     let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
-    forget_ends(&hub);
+    let running = forget_ends(&hub, running);
     let folder = spoke.data().join("tls");
     std::fs::remove_file(folder.join("server.pem")).expect("it exists");
     std::fs::write(folder.join("certificate.pem"), chain).expect("writes a test file");
     std::fs::write(folder.join("key.pem"), key).expect("writes a test file");
     let mut joined = spoke.serve();
     let line = joined.wait_for_log_since_start("renewed the certificate of this server");
-    assert!(line.contains("valid_until=2"), "{line}");
+    assert!(line.contains("valid_until=\"2"), "{line}");
     assert!(issued(&spoke).contains("Name: hub.acme.test\n"), "the server that has signed it is asked first next time");
     assert!(!folder.join("key.pem").exists(), "the key of the old certificate is gone");
     check_presented(&spoke, &joined);
@@ -132,10 +136,10 @@ fn only_the_newest_certificate_of_the_certifier_itself_is_renewed() {
     }
     // One that ends before the one in the directory was replaced.
     let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
-    let renew_older = || renew(&running, &roots, (&chain, &key));
-    let refused = renew_older().expect_err("it was replaced");
+    let refused = renew(&running, &roots, (&chain, &key)).expect_err("it was replaced");
     assert!(refused.contains("spoke.acme.test/Acme has a newer certificate, valid until 2"), "{refused}");
-    forget_ends(&hub);
+    let running = forget_ends(&hub, running);
+    let renew_older = || renew(&running, &roots, (&chain, &key));
     renew_older().expect("no newer one is known");
     spoke.check(&["server", "renew"], "This server has a new certificate");
     renew_older().expect_err("the server has confirmed a newer one");
@@ -182,17 +186,22 @@ fn a_certificate_that_is_not_valid_yet_is_replaced() {
     running.stop();
 }
 
-/// Removes the ends of certificates from the directory, as if an earlier version had registered the servers.
-fn forget_ends(hub: &TestFolder) {
-    hub.check(&["db", "acl", "names.nsf", "set", "ann@acme.test", "--level", "manager"], "");
-    let servers = hub.as_user("ann", &["note", "list", "names.nsf", "--formula", "SELECT Form = \"Server\""]);
-    let servers = servers.as_array().expect("a list").clone();
-    // The folder has a document of the name that it had before, too.
-    assert!(servers.len() >= 2, "{servers:#?}");
-    for server in servers {
-        let unid = server["unid"].as_str().expect("it has one");
-        hub.as_user("ann", &["note", "set", "names.nsf", unid, "--remove", "CertificateExpires"]);
+/// Sets the ends of certificates in the directory back, as if those with a later one had never been issued. Returns the
+/// server, which was restarted.
+fn forget_ends(hub: &TestFolder, running: Server) -> Server {
+    let address = running.listeners.get("native").expect("it listens").clone();
+    running.stop();
+    let overrides = hub.options.iter().filter(|word| word.contains('=')).cloned().collect();
+    let sources = ConfigSources { data: Some(hub.data()), overrides, ..ConfigSources::default() };
+    let instance = Instance::open(Arc::new(config::load(&sources).expect("it is valid"))).expect("nobody else has it");
+    for server in ["hub.acme.test", "spoke.acme.test"] {
+        let name = Name::new(&format!("CN={server}/O=Acme"));
+        instance.directory.server_set_certificate(&name, Timestamp(0)).expect("it is registered");
     }
+    drop(instance);
+    let mut again = hub.serve_command();
+    again.args(["--set", &format!("listen.native={address}")]);
+    hub.start(again, &[])
 }
 
 /// Signs a certificate of a server with the certifier of the hub, valid between two days from now.
