@@ -58,10 +58,19 @@ pub enum BackendResponse {
     Failed(String),
 }
 
+/// A message of the list, in the inbox.
+pub struct MessagePlace {
+    /// The mail file.
+    pub file: Arc<MailFile>,
+    /// The inbox.
+    pub folder: ViewId,
+    /// The message.
+    pub message: MaildropMessage,
+}
+
 /// A message that is read and sent in pieces.
 pub struct MessageRead {
-    file: Arc<MailFile>,
-    note: NoteId,
+    place: MessagePlace,
     /// Number of bytes that have been read.
     position: u64,
     writer: MessageWriter,
@@ -74,8 +83,8 @@ pub struct MessageRead {
 impl MessageRead {
     /// Creates the request for the first piece of a message.
     #[must_use]
-    pub fn new(file: Arc<MailFile>, note: NoteId, writer: MessageWriter, reply: String, memory: MemoryPermit) -> Self {
-        Self { file, note, position: 0, writer, reply: Some(reply), memory }
+    pub fn new(place: MessagePlace, writer: MessageWriter, reply: String, memory: MemoryPermit) -> Self {
+        Self { place, position: 0, writer, reply: Some(reply), memory }
     }
 
     /// Reads the next bytes of the message and adds them to the output.
@@ -241,10 +250,14 @@ fn continue_list(mut maildrop: Maildrop) -> mail::Result<DurableResponse> {
 
 /// Reads the next piece of a message.
 fn read(mut read: MessageRead) -> mail::Result<DurableResponse> {
-    let file = Arc::clone(&read.file);
+    let MessagePlace { file, folder, message: listed } = &read.place;
+    let file = Arc::clone(file);
     let snapshot = file.snapshot()?;
     let durable = Some(file.durable(snapshot.ticket()));
-    let Some(message) = snapshot.message(read.note)? else {
+    // A document without a message that has changed since it was listed has another UID.
+    let is_there = snapshot.has_message(*folder, listed.uid, listed.note)?;
+    let message = if is_there { snapshot.message(listed.note)? } else { None };
+    let Some(message) = message else {
         return Ok(DurableResponse { response: BackendResponse::Vanished, durable });
     };
     let mut output = Vec::new();

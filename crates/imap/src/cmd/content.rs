@@ -109,7 +109,7 @@ impl MimeSource for OpenedMessage<'_> {
 
 impl message::MessageSource for OpenedMessage<'_> {
     fn email_id(&self) -> mail::Result<String> {
-        Ok(format!("M{}", self.0.unid()?))
+        self.0.email_id()
     }
 
     fn thread_id(&self) -> mail::Result<Option<String>> {

@@ -381,7 +381,11 @@ impl FetchJob {
         budget: &mut FetchBudget,
         out: &mut ResponseWriter,
     ) -> Result<WriteProgress> {
-        let Some(message) = snapshot.message_of(&picked.entry)?.map(OpenedMessage) else {
+        let folder = session.selected()?.folder;
+        // A document without a message that has changed since it was picked has another UID.
+        let is_gone = picked.entry.composed && !snapshot.has_message(folder, picked.entry.uid, picked.entry.note)?;
+        let message = if is_gone { None } else { snapshot.message_of(&picked.entry)? };
+        let Some(message) = message.map(OpenedMessage) else {
             if self.turn.is_within_literal() {
                 // No other data can be sent, so the connection must end.
                 return Err(Error::ContentsGone);

@@ -322,6 +322,16 @@ impl<'f> MailSnapshot<'f> {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Returns `true` if a note has a UID in a folder.
+    pub fn has_message(&self, folder: ViewId, uid: Uid, note: NoteId) -> Result<bool> {
+        let mut found = false;
+        self.entries(folder, uid..=uid, &mut |entry| {
+            found = entry.note == note;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
     /// Returns the changes in a mailbox after `since`. The cost depends on the number of changes in the whole mail file
     /// since then.
     pub fn changes(&self, folder: ViewId, since: Modseq) -> Result<MailboxChanges> {

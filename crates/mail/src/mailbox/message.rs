@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{NoteId, Unid};
-use notes::{DatabaseSnapshot, ItemValue};
+use notes::{DatabaseSnapshot, ItemValue, NoteHeader};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
@@ -42,10 +42,24 @@ impl<'v> Message<'v> {
         Ok(Self { reading, note, head: Arc::new(head_cache::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
-    /// Returns the note's universal identifier (RFC 8474: EMAILID).
+    /// Returns the universal identifier of the note.
     pub fn unid(&self) -> Result<Unid> {
-        let header = self.reading.header(self.note)?.ok_or(Error::Damaged("message: its note is missing"))?;
-        Ok(header.unid)
+        Ok(self.note_header()?.unid)
+    }
+
+    fn note_header(&self) -> Result<NoteHeader> {
+        self.reading.header(self.note)?.ok_or(Error::Damaged("message: its note is missing"))
+    }
+
+    /// Returns the identifier of the message (RFC 8474: EMAILID). A message never changes its contents, so that of a
+    /// document without one names the version of the document, too.
+    pub fn email_id(&self) -> Result<String> {
+        let header = self.note_header()?;
+        let unid = header.unid;
+        if !self.head.is_composed {
+            return Ok(format!("M{unid}"));
+        }
+        Ok(format!("M{unid}-{}-{:x}", header.revision(), header.sequence_time.0))
     }
 
     /// Returns the identifier of the message's thread (RFC 8474: THREADID).

@@ -180,8 +180,10 @@ fn changed_document_gets_a_new_uid() {
         let mut found = Vec::new();
         let listed = snapshot.entries(drafts, Uid(1)..=Uid(9), &mut |entry| {
             let size = snapshot.message_size(&entry)?;
-            assert_eq!(size, snapshot.message_of(&entry)?.expect("it exists").structure().length());
-            found.push((entry.uid, size));
+            let message = snapshot.message_of(&entry)?.expect("it exists");
+            assert_eq!(size, message.structure().length());
+            assert!(snapshot.has_message(drafts, entry.uid, note)?);
+            found.push((entry.uid, size, message.email_id()?));
             Ok(std::ops::ControlFlow::Continue(()))
         });
         listed.unwrap();
@@ -207,6 +209,8 @@ fn changed_document_gets_a_new_uid() {
     let second = state();
     assert_eq!((second.len(), second[0].0), (1, Uid(2)));
     assert!(second[0].1 > first[0].1);
+    assert_ne!(second[0].2, first[0].2, "clients must not take it for the same message");
+    assert!(!file.snapshot().unwrap().has_message(drafts, Uid(1), note).unwrap());
     let changes = file.snapshot().unwrap().changes(drafts, before).unwrap();
     assert!(changes.vanished.contains(1));
     assert_eq!(changes.changed.iter().map(|changed| changed.uid).collect::<Vec<_>>(), [Uid(2)]);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::backend_request::{BackendRequest, MessageRead};
+use crate::backend_request::{BackendRequest, Maildrop, MessagePlace, MessageRead};
 use crate::codec::{Command, MessageWriter};
 use crate::limits::MESSAGE_MEMORY_BYTES;
 use crate::session::{ConnectionAction, Session, err, ok};
@@ -21,16 +21,18 @@ pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction 
 pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> ConnectionAction {
     let found = session.inbox().and_then(|inbox| {
         let (_, message) = inbox.find(number)?;
-        Some((Arc::clone(&inbox.maildrop.login), Arc::clone(&inbox.maildrop.file), message))
+        let Maildrop { login, file, folder, .. } = &inbox.maildrop;
+        Some((Arc::clone(login), MessagePlace { file: Arc::clone(file), folder: *folder, message }))
     });
-    let Some((login, file, message)) = found else { return session.error("no such message") };
-    let Ok(memory) = session.acquire_memory(login, message.octets.min(MESSAGE_MEMORY_BYTES)) else {
+    let Some((login, place)) = found else { return session.error("no such message") };
+    let octets = place.message.octets;
+    let Ok(memory) = session.acquire_memory(login, octets.min(MESSAGE_MEMORY_BYTES)) else {
         return ConnectionAction::Reply(err("[SYS/TEMP] no memory is left for this message, try again later"));
     };
     let (writer, reply) = match lines {
         Some(lines) => (MessageWriter::top(lines), ok("top follows")),
-        None => (MessageWriter::whole(), ok(&format!("{} octets", message.octets))),
+        None => (MessageWriter::whole(), ok(&format!("{octets} octets"))),
     };
-    let read = MessageRead::new(file, message.note, writer, reply, memory);
+    let read = MessageRead::new(place, writer, reply, memory);
     ConnectionAction::CallBackend(BackendRequest::Read(read))
 }

@@ -248,7 +248,11 @@ impl MessageTurn {
         match unfinished {
             UnfinishedAttribute::Octets { octets, written } => {
                 let end = octets.length().min(written.saturating_add(limits::PIECE_BYTES));
-                out.literal_octets(&octets.read(request.message, written..end)?);
+                let piece = octets.read(request.message, written..end)?;
+                if piece.len() as u64 != end - written {
+                    return Err(Error::ContentsGone);
+                }
+                out.literal_octets(&piece);
                 if end < octets.length() {
                     self.unfinished = Some(UnfinishedAttribute::Octets { octets, written: end });
                     return Ok(WriteProgress::Part);
