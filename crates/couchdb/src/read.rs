@@ -11,6 +11,7 @@ use notes::{DatabaseSnapshot, Item, ItemValue, NoteHeader};
 use revision::Revision;
 use serde_json::json;
 use store::blob::BlobId;
+use store::limits::BLOB_BYTES_MAX;
 
 use crate::document::{append_fields, push_text};
 use crate::document_id::{id_of, is_derived, unid_of};
@@ -82,7 +83,8 @@ pub fn attachments_of(items: &[Item]) -> Vec<Attachment> {
 
 /// Returns the attachments among the items of a note, with the lengths of their stored contents: those in the items
 /// come from clients and other servers, and may be anything. Attachments whose contents the note does not have are left
-/// out.
+/// out. Those whose contents the store has lost stay, and only reading them fails: without them, a client would delete
+/// them everywhere when it saves the document again.
 pub fn stored_attachments(reading: &DatabaseSnapshot<'_>, note: NoteId, items: &[Item]) -> Result<Vec<Attachment>> {
     let mut found = attachments_of(items);
     let mut failed = None;
@@ -92,6 +94,10 @@ pub fn stored_attachments(reading: &DatabaseSnapshot<'_>, note: NoteId, items: &
             true
         }
         Err(notes::Error::NotFound { .. }) => false,
+        Err(error) if error.is_damage() => {
+            attachment.length = attachment.length.min(BLOB_BYTES_MAX);
+            true
+        }
         Err(error) => {
             failed.get_or_insert(error);
             true

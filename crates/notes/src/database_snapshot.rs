@@ -458,13 +458,13 @@ impl<'d> DatabaseSnapshot<'d> {
         Ok(self.database.store.blobs().content_hash(&self.snapshot, id)?)
     }
 
-    /// Returns the length of a blob that a note uses.
+    /// Returns the length of a blob that a note uses. Returns [`Error::NotFound`] if the note does not use it, and an
+    /// error about damage if it does and the store has lost the blob.
     pub fn blob_length(&self, note: NoteId, id: &BlobId) -> Result<u64> {
-        let missing = || Error::not_found(format!("attachment {id} of note {note}"));
         if !self.is_contents_visible(note)? || !self.uses_blob(note, id)? {
-            return Err(missing());
+            return Err(Error::not_found(format!("attachment {id} of note {note}")));
         }
-        self.database.store.blobs().length(&self.snapshot, id)?.ok_or_else(missing)
+        Ok(self.database.store.blobs().stored_length(&self.snapshot, id)?)
     }
 
     /// Returns the content of a blob that a note uses.

@@ -145,6 +145,11 @@ impl Blobs {
         Ok(self.head(reader, id)?.map(|head| head.length))
     }
 
+    /// Returns the length of an attachment that must exist. Returns [`Error::Damaged`] if it does not.
+    pub fn stored_length(&self, reader: &dyn TableReader, id: &BlobId) -> Result<u64> {
+        self.length(reader, id)?.ok_or_else(|| missing(id))
+    }
+
     /// Returns `true` if a note is a user of an attachment.
     pub fn has_user(&self, reader: &dyn TableReader, id: &BlobId, owner: BlobOwner) -> Result<bool> {
         Ok(reader.get(Table::BlobRef, &head::user_key(id, owner))?.is_some())

@@ -19,6 +19,7 @@ use flate2::write::GzEncoder;
 use notes::{Access, Identity, Item, ItemValue, NewNote, level};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use serde_json::{Value, json};
+use store::{Batch, Direction, KeyRange, Table, TableReader as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
@@ -270,6 +271,22 @@ async fn attachments_have_the_lengths_of_their_stored_contents() {
         related.parts()[1..],
         [("text/plain".to_owned(), b"hello".to_vec()), ("text/plain".to_owned(), b"hello".to_vec())]
     );
+
+    // The store loses the content. A client that is not told of it would delete it everywhere with its next edit.
+    let store = world.server.databases.store();
+    let mut batch = Batch::new();
+    let mut cursor = store.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward).expect("a sound store");
+    while let Some((key, value)) = cursor.next().expect("a sound store") {
+        // The references of notes to a content have no value.
+        if !value.is_empty() {
+            batch.delete(Table::BlobRef, key);
+        }
+    }
+    drop(cursor);
+    store.commit(&batch).expect("a sound store");
+    let document = world.get(&id, &[]).await.json();
+    assert_eq!(document["_attachments"].as_object().expect("attachments").len(), 2);
+    assert_eq!(world.get(&format!("{id}/{}", u64::MAX), &[]).await.status, 503);
 }
 
 #[tokio::test]
