@@ -88,10 +88,15 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     issued.partner = Some(own_address.clone());
     issued.partner_name = Some(own_host.clone());
     instance.directory.servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address))])?;
-    for (server, certificate) in [(itself, files.describe().ok()), (&name, issued.describe())] {
-        if let Some(certificate) = certificate {
-            instance.directory.server_set_certificate(server, certificate.not_after)?;
-        }
+    if let Ok(certificate) = files.describe() {
+        instance.directory.server_set_certificate(itself, certificate.not_after)?;
+    }
+    // The server may go on with the certificate that it has. It reports the new one when that is installed.
+    let recorded = instance.directory.server(&name)?.and_then(|server| server.certificate_until);
+    if let Some(certificate) = issued.describe()
+        && recorded.is_none_or(|recorded| recorded > certificate.not_after)
+    {
+        instance.directory.server_set_certificate(&name, certificate.not_after)?;
     }
     admit_domain_servers(instance)?;
     write_private(registration.output, issued.to_text().as_bytes()).map_err(AdminError::refused)?;
@@ -226,6 +231,8 @@ pub fn host_of(address: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use notes::{Access, level};
     use sample::Sample;
 
@@ -262,12 +269,24 @@ mod tests {
         let file = instance::certifier::ServerFile::parse(&text).expect("it is complete");
         assert_eq!(file.server_name(), Some(server_name(&sample.instance, "spoke.acme.test")));
         assert_eq!(file.partner, Some(format!("{}:1352", sample.instance.hostname)));
+        let spoke = server_name(&sample.instance, "spoke.acme.test");
+        let recorded = || {
+            let registered = sample.instance.directory.server(&spoke).expect("sound").expect("it is registered");
+            registered.certificate_until.expect("it is recorded")
+        };
+        // A further certificate counts when the server reports that it is installed.
+        let earlier = recorded().before(Duration::from_secs(60));
+        sample.instance.directory.server_set_certificate(&spoke, earlier).expect("it is registered");
+        let output = folder.path().join("further.pem");
+        let further =
+            ServerRequest::Register { host: "spoke.acme.test".to_owned(), address: None, output, own_address: None };
+        execute(&sample.instance, &further).expect("it can be registered again");
+        assert_eq!(recorded(), earlier);
         let again = execute(&sample.instance, &request).expect_err("the file exists").to_string();
         assert!(again.contains("exists already"), "{again}");
         let rows = execute(&sample.instance, &ServerRequest::List).expect("they are listed").data;
         let names: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["address"].clone()).collect();
         assert!(names.contains(&json!("spoke.acme.test:1352")), "{rows}");
-        let spoke = server_name(&sample.instance, "spoke.acme.test");
         let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
         assert_eq!(identity.groups, [Name::new(LOCAL_DOMAIN_SERVERS)]);
         let database = sample.instance.directory.database();

@@ -255,8 +255,9 @@ impl CertificateRenewal {
         let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
         let Some(issuer) = installed.and_then(|file| file.partner_name) else { return Ok(()) };
         let registered = instance.directory.server(&instance.directory.options().server)?;
-        match registered.and_then(|server| server.certificate_until) {
-            Some(recorded) if recorded < until => self.confirm(&server_name(instance, &issuer)),
+        let is_unknown = |recorded: Option<Timestamp>| recorded.is_none_or(|recorded| recorded < until);
+        match registered {
+            Some(server) if is_unknown(server.certificate_until) => self.confirm(&server_name(instance, &issuer)),
             _ => Ok(()),
         }
     }
@@ -368,14 +369,23 @@ impl DomainCertificates {
     }
 
     fn issue(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, AdminError> {
-        let certifier = self.admit(server)?.certifier;
-        let issued =
-            certifier.renew(&server.name, signing_request, self.instance.clock.now()).and_then(|certificate| {
+        let admitted = self.admit(server)?;
+        let issued = admitted.certifier.renew(&server.name, signing_request, self.instance.clock.now()).and_then(
+            |certificate| {
                 let until = CertificateDescription::parse(certificate.as_bytes()).map(|described| described.not_after);
                 Ok((certificate, until.ok_or_else(|| CertificateError::Unreadable("the new certificate".into()))?))
-            });
+            },
+        );
         let (certificate, until) = issued.map_err(AdminError::refused)?;
         let label = server.name.abbreviated();
+        // It could not be confirmed, because the present one counts as newer.
+        if until <= admitted.until {
+            let present = admitted.until.to_rfc3339();
+            return Err(AdminError::Refused(format!(
+                "the certificate of {label} is valid until {present}, longer than a new one would be; check the clock of \
+                 this server"
+            )));
+        }
         tracing::info!(target: "tls", server = label, valid_until = until.to_rfc3339(), "issued a certificate");
         Ok(certificate)
     }
