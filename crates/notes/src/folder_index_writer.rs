@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, ViewId};
 use collection::CollectionWriter;
-use store::Batch;
+use store::{Batch, Table};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(crate) struct FolderIndexWriter<'t> {
     pub(crate) state: FolderState,
     /// No stored entry has this UID or a later one.
     first_new_uid: Uid,
+    /// `true` if this transaction has shown entries that were held.
+    pub(crate) has_released: bool,
     /// The UIDs of other replicas that this transaction has taken over.
     pub(crate) claimed: HashMap<Uid, NoteId>,
     /// The stored entries, if they are in memory. They are released before the transaction is published, so that the
@@ -55,7 +57,15 @@ impl<'t> FolderIndexWriter<'t> {
 
     fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
-        Self { entries, state, first_new_uid: state.end(), claimed: HashMap::new(), cached: None, change }
+        Self {
+            entries,
+            state,
+            first_new_uid: state.end(),
+            has_released: false,
+            claimed: HashMap::new(),
+            cached: None,
+            change,
+        }
     }
 
     /// Adds an entry, or replaces the one with its UID. An entry that is replaced keeps the time at which the note was
@@ -95,8 +105,8 @@ impl<'t> FolderIndexWriter<'t> {
         if let Some(old) = self.cached.as_ref().and_then(|cached| cached.entry(uid)) {
             self.entries.remove_known(&key, old.weight())?;
         } else {
-            let removed = self.entries.remove(&key)?;
-            assert!(removed.is_some(), "every folder membership has an entry");
+            // Every folder membership has an entry.
+            self.entries.remove(&key)?.ok_or_else(|| crate::error::damaged(Table::View, &key))?;
         }
         self.change.entries.push((uid, None));
         Ok(())

@@ -51,9 +51,14 @@ pub const BODY_CHUNK_BYTES: usize = 1 << 20;
 /// the oldest first.
 pub const CHANGE_TIMES_MAX: usize = 256;
 
-/// Maximum number of keywords and of folders of a note that has them from several replicas. Each of them keeps the
-/// limits for people ([`KEYWORDS_PER_NOTE_MAX`], [`FOLDERS_PER_NOTE_MAX`]), but together they can exceed these.
+/// Maximum number of keywords of a note that has them from several replicas. Each of them keeps the limits for people
+/// ([`KEYWORDS_PER_NOTE_MAX`], [`FOLDERS_PER_NOTE_MAX`]), but together they can exceed these. Earlier versions stored
+/// as many folders, too.
 pub const JOINED_VALUES_MAX: usize = 1_024;
+
+/// Maximum number of folders that a note gets from several replicas. It can leave as many in one transaction: each
+/// departure has a number of its own.
+pub const JOINED_FOLDERS_MAX: usize = 250;
 
 /// Maximum number of times that a stored note has: of all marks, keywords and folders that are set, and of others.
 pub const CHANGE_TIMES_STORED_MAX: usize = 2 * JOINED_VALUES_MAX + CHANGE_TIMES_MAX + 8;

@@ -1,6 +1,8 @@
 //! The records of versions that lost conflicts, in the table `meta`: one for each version, without contents.
 //! [`crate::losers`] explains them.
 
+use std::collections::HashMap;
+
 use base::{DbNumber, Unid};
 use revision::{Revision, conflict_document_unid, is_conflict_document_unid};
 use store::{Batch, Direction, Table, TableReader};
@@ -16,20 +18,42 @@ pub(crate) fn put_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Rev
     batch.put(Table::Meta, &keys::loser(database, loser.0, loser.1), &[]);
 }
 
-/// Removes the record of a version whose conflict document is being purged.
-pub(crate) fn forget_loser(
-    reader: &dyn TableReader,
-    batch: &mut Batch,
-    database: DbNumber,
-    document: &NoteHeader,
-) -> Result<()> {
-    let Some(parent) = document.parent.filter(|_| is_conflict_document_unid(document.unid)) else { return Ok(()) };
-    for revision in load_losers(reader, database, parent)? {
-        if conflict_document_unid(parent, revision) == document.unid {
-            batch.delete(Table::Meta, &keys::loser(database, parent, revision));
+/// The versions that have lost conflicts of one document, by the UNIDs of their conflict documents.
+#[derive(Default)]
+pub(crate) struct LosersOfDocument {
+    document: Option<Unid>,
+    by_conflict_document: HashMap<Unid, Revision>,
+}
+
+impl LosersOfDocument {
+    /// Removes the record of a version whose conflict document is being purged. The records of its document are read if
+    /// those of another one were.
+    pub(crate) fn forget(
+        &mut self,
+        reader: &dyn TableReader,
+        batch: &mut Batch,
+        database: DbNumber,
+        purged: &NoteHeader,
+    ) -> Result<()> {
+        let Some(parent) = purged.parent.filter(|_| is_conflict_document_unid(purged.unid)) else { return Ok(()) };
+        if self.document != Some(parent) {
+            *self = Self::read(reader, database, parent)?;
         }
+        if let Some(revision) = self.by_conflict_document.get(&purged.unid) {
+            batch.delete(Table::Meta, &keys::loser(database, parent, *revision));
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn read(reader: &dyn TableReader, database: DbNumber, document: Unid) -> Result<Self> {
+        let mut by_conflict_document = HashMap::new();
+        let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, document), Direction::Forward)?;
+        while let Some((key, _)) = cursor.next()? {
+            let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
+            by_conflict_document.insert(conflict_document_unid(document, revision), revision);
+        }
+        Ok(Self { document: Some(document), by_conflict_document })
+    }
 }
 
 /// Removes records of a document whose deletion stub is being purged, unless their conflict documents still exist.

@@ -19,7 +19,7 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
-use crate::loser_records;
+use crate::loser_records::{self, LosersOfDocument};
 use crate::note::NoteHeader;
 use crate::records;
 use crate::unread_times;
@@ -49,6 +49,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     let mut forgotten = 0;
     let mut last = Modseq(0);
     // Neither clients nor other servers bring versions to the router's queue.
+    let mut losers = LosersOfDocument::default();
     let may_have_losers = database.record().kind != DatabaseKind::MailBox;
     for entry in old {
         if !change_log::entry_exists(store, database.number, &entry)? {
@@ -62,7 +63,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                 continue;
             }
             if let Some(header) = header.as_ref().filter(|_| may_have_losers) {
-                loser_records::forget_loser(store, &mut batch, database.number, header)?;
+                losers.forget(store, &mut batch, database.number, header)?;
                 let of = (database.number, header.unid);
                 forgotten += loser_records::forget_losers_of(store, &mut batch, of, RECORDS_MAX - forgotten)?;
                 if forgotten == RECORDS_MAX {

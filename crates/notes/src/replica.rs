@@ -31,8 +31,8 @@ use crate::instance::ReplicationHistory;
 use crate::item::{self, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{
-    CLIENT_ID_BYTES_MAX, JOINED_VALUES_MAX, RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX,
-    UNFILED_PER_TRANSACTION_MAX,
+    CLIENT_ID_BYTES_MAX, JOINED_FOLDERS_MAX, JOINED_VALUES_MAX, RECEIVED_TIME_MAX, RECEIVED_UID_MAX,
+    RECEIVED_UID_VALIDITY_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
 use crate::local_document::ID_ITEM;
 use crate::loser_records;
@@ -719,7 +719,7 @@ impl Writer<'_, '_> {
     }
 
     /// Joins a mark, keyword or folder of a note with that of another replica. Returns `true` if it changed. A note
-    /// with [`JOINED_VALUES_MAX`] keywords or folders gets no others.
+    /// with [`JOINED_VALUES_MAX`] keywords or [`JOINED_FOLDERS_MAX`] folders gets no others.
     fn join_register(&mut self, note: NoteId, key: StateKey, register: Register) -> Result<bool> {
         let header = &self.received_header(note)?.after;
         let before = header.register(key);
@@ -730,7 +730,7 @@ impl Writer<'_, '_> {
         let is_full = match key {
             StateKey::Mark(_) => false,
             StateKey::Keyword(_) => header.keywords.len() >= JOINED_VALUES_MAX,
-            StateKey::Folder(_) => header.folders.len() >= JOINED_VALUES_MAX,
+            StateKey::Folder(_) => header.folders.len() >= JOINED_FOLDERS_MAX,
         };
         if is_full && joined.is_set && !before.is_set {
             return Ok(false);

@@ -30,7 +30,7 @@ use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
-use crate::limits::{DATABASES_PER_TRANSACTION_MAX, JOINED_VALUES_MAX};
+use crate::limits::{DATABASES_PER_TRANSACTION_MAX, JOINED_FOLDERS_MAX, JOINED_VALUES_MAX};
 use crate::note::{Membership, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::ods::OdsVersion;
 use crate::purge;
@@ -400,14 +400,18 @@ impl<'t> DatabaseChanges<'t> {
             NoteChange::Changed { folders: after.folders.clone() }
         };
         self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change));
-        let mut left = 0;
+        let mut left = 0_u8;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
             self.folder(place.folder)?.remove_entry(place.uid)?;
             if !after.is_stub() {
                 let change = NoteChange::Left { at: self.now, from: *place };
                 self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change).numbered(left));
                 self.counters.stubs += 1;
-                left += 1;
+                let max = JOINED_FOLDERS_MAX;
+                left = left
+                    .checked_add(1)
+                    .filter(|left| usize::from(*left) <= max)
+                    .ok_or(Error::Limit { what: "folders that a note leaves at once", max })?;
             }
         }
         for place in &after.folders {

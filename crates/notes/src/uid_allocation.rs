@@ -18,7 +18,9 @@ use revision::Revision;
 use crate::catalog::DatabaseKind;
 use crate::error::{Error, Result};
 use crate::folder_reader::FolderReader;
-use crate::limits::{RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION};
+use crate::limits::{
+    JOINED_FOLDERS_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION,
+};
 use crate::note::{Membership, NoteFlags, NoteHeader};
 use crate::records;
 use crate::shared_uids::{SharedUids, first_uid_of_run};
@@ -137,7 +139,9 @@ impl Writer<'_, '_> {
             return Ok(Vec::new());
         }
         let is_old = |place: &Membership| if before.folders.contains(place) { is_changed } else { is_other };
-        Ok(after.folders.iter().filter(|place| is_old(place)).map(|place| place.folder).collect())
+        // A note leaves no more folders in one transaction.
+        let renewed = after.folders.iter().filter(|place| is_old(place)).take(JOINED_FOLDERS_MAX);
+        Ok(renewed.map(|place| place.folder).collect())
     }
 
     /// Replaces the UID of a note in a folder, if it is there.
@@ -158,11 +162,16 @@ impl Writer<'_, '_> {
         open.stored_note(uid)
     }
 
-    /// Shows the entries that a folder holds to clients. Returns `false` if some are left for another transaction.
+    /// Shows the entries that a folder holds to clients, up to [`UIDS_RELEASED_PER_TRANSACTION`]. Returns `false` if
+    /// some are left for another transaction.
     pub(crate) fn release_held(&mut self, folder: ViewId) -> Result<bool> {
-        let state = self.part.folder(folder)?.state;
+        let open = self.part.folder(folder)?;
+        let state = open.state;
         if !state.may_hold_entries() {
             return Ok(true);
+        }
+        if std::mem::replace(&mut open.has_released, true) {
+            return Ok(false);
         }
         let mut held = Vec::new();
         let mut rest = None;

@@ -254,23 +254,23 @@ impl Writer<'_, '_> {
         self.gate.permit(&summary.blobs);
         let before = self.pending_header(note)?.after.clone();
         let changed = changed_names((self.store, self.part.database), &before, summary, contents)?;
-        let stored = self.run_atomically(|writer| {
+        self.run_atomically(|writer| {
             writer.remove_contents(note, summary, contents);
-            writer.put_items(note, contents)
-        })?;
-        self.part.rewrites = true;
-        self.advance(note, &changed)?;
-        let header = &mut self.pending_header(note)?.after;
-        let derived = NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).union(NoteFlags::COMPOSED);
-        header.flags = header.flags.difference(derived).union(flags_of(header.class, contents));
-        header.size = stored;
-        header.crlf_growth = 0;
-        let sequence = header.sequence;
-        let class = header.class;
-        self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
-        self.record_design_change(note, class);
-        self.renew_uids(note)?;
-        Ok(sequence)
+            let stored = writer.put_items(note, contents)?;
+            writer.part.rewrites = true;
+            writer.advance(note, &changed)?;
+            let header = &mut writer.pending_header(note)?.after;
+            let derived = NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).union(NoteFlags::COMPOSED);
+            header.flags = header.flags.difference(derived).union(flags_of(header.class, contents));
+            header.size = stored;
+            header.crlf_growth = 0;
+            let sequence = header.sequence;
+            let class = header.class;
+            writer.part.counters.bytes = (writer.part.counters.bytes + stored).saturating_sub(size);
+            writer.record_design_change(note, class);
+            writer.renew_uids(note)?;
+            Ok(sequence)
+        })
     }
 
     /// Sets the owner's marks and the keywords of a note. Returns `true` if anything changed.

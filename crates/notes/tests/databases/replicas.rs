@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{NoteId, Unid, ViewId};
+use notes::limits::JOINED_FOLDERS_MAX;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::save::{OnConflict, SaveOptions, SaveOutcome};
 use notes::{
@@ -13,7 +14,7 @@ use notes::{
     NoteClass, Writer, level,
 };
 use proptest::prelude::*;
-use revision::{DeletionRule, Revision};
+use revision::{DeletionRule, Register, Revision};
 
 use crate::fixture::{TestServer, assert_sound, identity, server};
 
@@ -666,4 +667,32 @@ fn a_version_from_another_server_is_not_overwritten_because_it_has_the_same_numb
     assert!(matches!(saved, SaveOutcome::Conflict { .. }), "{saved:?}");
     save(one, revision(one).into(), "four").expect("this version was read");
     save(one, 3.into(), "five").expect("it was saved here");
+}
+
+#[test]
+fn a_note_gets_no_more_folders_than_it_can_leave_in_one_save() {
+    let replica = Replica::of_kind(0, DatabaseKind::Mail);
+    let unid = Unid([1; 16]);
+    let new = NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Subject", "x")]) };
+    let note = replica.write(|writer| writer.note_create(new));
+    for number in 0..JOINED_FOLDERS_MAX + 10 {
+        replica.write(|writer| writer.folder_create(&format!("Folder {number}"), &[]));
+    }
+    let notes = replica.notes();
+    let folders = notes.iter().filter(|note| note.class.is_design());
+    let state = folders.map(|folder| (StateName::Folder(folder.unid), Register::new(true, folder.created))).collect();
+    let document = notes.iter().find(|note| note.unid == unid).expect("it was created").clone();
+    replica.receive(&ReplicaNote { state, ..document }, DeletionRule::EditsCount);
+    let header = || {
+        let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
+        access.read().and_then(|reading| reading.header(note)).expect("sound").expect("it exists")
+    };
+    let before = header();
+    assert_eq!(before.folders.len(), JOINED_FOLDERS_MAX);
+    // Mail clients see a document without a message, which gets a new UID in all of them.
+    replica.write(|writer| writer.note_update(note, before.revision(), &[Item::text("Subject", "y")], &[]));
+    let after = header();
+    assert_eq!(after.folders.len(), JOINED_FOLDERS_MAX);
+    assert!(after.folders.iter().all(|place| !before.folders.contains(place)));
+    assert_sound(&replica.database);
 }
