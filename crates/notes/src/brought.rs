@@ -280,10 +280,13 @@ impl Writer<'_, '_> {
 
     /// Deletes the conflict documents that keep versions from which a version descends: it has taken their place.
     /// Returns `true` if there were any.
+    ///
+    /// The conflict document of the version itself stays: a caller who has not learned that the version has lost brings
+    /// it again, and nothing else has its contents.
     fn delete_superseded(&mut self, arriving: &ReplicaNote) -> Result<bool> {
         let mut has_deleted = false;
         for revision in loser_records::load_losers(self.store, self.number(), arriving.unid)? {
-            if !arriving.version().knows(revision) {
+            if revision == arriving.revision || !arriving.version().knows(revision) {
                 continue;
             }
             let unid = conflict_document_unid(arriving.unid, revision);

@@ -247,6 +247,21 @@ fn losing_versions_are_leaves_until_they_are_extended_or_deleted() {
 }
 
 #[test]
+fn a_losing_version_that_is_brought_again_keeps_its_conflict_document() {
+    let world = World::new(AclLevel::Author);
+    let base = revision(1, 1);
+    let lesser = revision(2, 2);
+    let lost = version(&[lesser, base], "lesser");
+    world.bring(ANN, &version(&[base], "base")).expect("Ann may");
+    world.bring(ANN, &version(&[revision(2, 3), base], "greater")).expect("Ann may");
+    assert_eq!(world.bring(ANN, &lost).expect("Ann may"), ReceiveOutcome::Conflict);
+    // The client has not received the answer.
+    assert_eq!(world.bring(ANN, &lost).expect("Ann may"), ReceiveOutcome::Known { state_changed: false });
+    assert_eq!(world.losers(), [(lesser, true)]);
+    assert_eq!(world.subject(conflict_document_unid(UNID, lesser)).as_deref(), Some("lesser"));
+}
+
+#[test]
 fn equal_versions_are_no_conflict_and_the_lesser_has_ended() {
     let world = World::new(AclLevel::Author);
     let base = revision(1, 1);

@@ -2,30 +2,34 @@
 
 use std::sync::Arc;
 
-use base::{Name, Unid};
+use base::{Name, NoteId, Unid};
 use notes::instance::Position;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{Access, Error, Identity, Item, NewNote, Result, level};
 use replica::{Push, PushStatistics, PushTarget, Written};
-use revision::DeletionRule;
+use revision::{DeletionRule, conflict_document_unid};
 use store::blob::BlobId;
 
 use crate::exchange::Server;
 
 /// The server of a push, on which Ann saves what she brings.
-struct Hub<'h> {
+pub(crate) struct Hub<'h> {
     server: &'h Server,
     /// Number of calls until one fails.
-    calls_left: usize,
+    pub(crate) calls_left: usize,
     /// A document that is refused.
-    refused: Option<Unid>,
+    pub(crate) refused: Option<Unid>,
     refuses_all: bool,
+    /// `true` if it says that it has what it refuses.
+    pub(crate) lies: bool,
+    /// `true` if documents arrive twice: the first answer was lost, or another program brings them at the same time.
+    pub(crate) repeats: bool,
 }
 
 impl<'h> Hub<'h> {
-    fn new(server: &'h Server) -> Self {
-        Self { server, calls_left: usize::MAX, refused: None, refuses_all: false }
+    pub(crate) fn new(server: &'h Server) -> Self {
+        Self { server, calls_left: usize::MAX, refused: None, refuses_all: false, lies: false, repeats: false }
     }
 
     fn call(&mut self) -> Result<()> {
@@ -43,7 +47,11 @@ impl PushTarget for Hub<'_> {
         let reading = access.read()?;
         let mut missing = Vec::new();
         for (index, note) in notes.iter().enumerate() {
-            if !reading.knows_revision(note.unid, note.revision)? {
+            let is_loser = || {
+                let losers = reading.losers(note.unid)?;
+                Ok::<bool, Error>(losers.iter().any(|loser| loser.revision == note.revision))
+            };
+            if !reading.knows_revision(note.unid, note.revision)? && !is_loser()? {
                 missing.push(index);
             }
         }
@@ -60,10 +68,16 @@ impl PushTarget for Hub<'_> {
         assert!(contents.is_empty(), "the documents have no attachments");
         let outcomes = notes.into_iter().map(|note| {
             if self.refuses_all || Some(note.unid) == self.refused {
+                if self.lies {
+                    return Written::Known;
+                }
                 return Written::Refused("the test says so".to_owned());
             }
             let write =
                 |writer: &mut notes::Writer<'_, '_>| writer.note_receive_from_person(&note, DeletionRule::EditsCount);
+            if self.repeats {
+                self.server.write(write);
+            }
             match self.server.write(write) {
                 ReceiveOutcome::Known { .. } => Written::Known,
                 ReceiveOutcome::Merged => Written::Merged,
@@ -100,7 +114,7 @@ fn name(hub: &Server) -> Name {
     Name::new(&hub.name)
 }
 
-fn begin(local: &Server, hub: &Server) -> Push {
+pub(crate) fn begin(local: &Server, hub: &Server) -> Push {
     Push::begin(&local.databases, &local.database, &itself(), &name(hub)).expect("a sound store")
 }
 
@@ -162,6 +176,32 @@ fn what_has_come_is_not_offered_back() {
     let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
     outcome.expect("the server answers");
     assert_eq!((statistics.offered, statistics.taken), (1, 1));
+}
+
+#[test]
+fn a_losing_version_that_arrives_twice_keeps_its_conflict_document() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    let note = hub.create(1);
+    local.pull(&hub);
+    let edit = |server: &Server, note: NoteId, subject: &str| {
+        server.write(|writer| {
+            let read = writer.header(note)?.expect("it exists").revision();
+            writer.note_update(note, read, &[Item::text("Subject", subject)], &[])
+        });
+    };
+    let copy = local.write(|writer| writer.find(Unid([1; 16]))).expect("it has come");
+    edit(&local, copy, "of the local replica");
+    let lost = local.write(|writer| writer.header(copy)).expect("it exists").revision();
+    edit(&hub, note, "of the hub");
+    edit(&hub, note, "of the hub, again");
+    push(&local, &mut Hub { repeats: true, ..Hub::new(&hub) }).0.expect("the server answers");
+    let kept = hub.write(|writer| {
+        let found = writer.find(conflict_document_unid(Unid([1; 16]), lost))?;
+        found.map(|found| writer.note(found)).transpose()
+    });
+    let kept = kept.flatten().expect("the edit is kept");
+    assert_eq!(kept.text("Subject"), Some("of the local replica"));
 }
 
 #[test]
