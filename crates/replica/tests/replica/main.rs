@@ -1,6 +1,7 @@
 //! Tests of the exchange between replicas.
 
 mod exchange;
+mod histories;
 mod push;
 mod selective;
 mod simulation;
