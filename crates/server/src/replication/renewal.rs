@@ -300,7 +300,7 @@ impl CertificateRenewal {
         let itself = &instance.directory.options().server;
         let issuer = installed.and_then(|file| file.partner_name.as_deref()).map(|name| server_name(instance, name));
         let registered = servers::all(instance)?;
-        let others = registered.iter().map(|server| server.name.clone());
+        let others = registered.iter().filter(|server| server.address.is_some()).map(|server| server.name.clone());
         let others = others.filter(|name| name != itself && Some(name) != issuer.as_ref());
         Ok(issuer.clone().into_iter().chain(others).take(SERVERS_ASKED_MAX).collect())
     }
@@ -379,7 +379,7 @@ impl DomainCertificates {
         let (certificate, until) = issued.map_err(AdminError::refused)?;
         let label = server.name.abbreviated();
         // It could not be confirmed, because the present one counts as newer.
-        if until <= admitted.until {
+        if until < admitted.until {
             let present = admitted.until.to_rfc3339();
             return Err(AdminError::Refused(format!(
                 "the certificate of {label} is valid until {present}, longer than a new one would be; check the clock of \
