@@ -33,7 +33,7 @@ use crate::record::Record;
 const TITLE: &str = "($Lookup)";
 
 /// Version of the records of the index. An index with another version is rebuilt.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Returns the UNID of the view's design note, which is the same in all directories.
 fn design_unid() -> Unid {
@@ -97,7 +97,7 @@ impl<'r> IndexReader<'r> {
     /// Returns the record of a note, or `None` if the note does not exist or is not a directory record.
     pub(crate) fn record(&self, note: NoteId) -> Result<Option<Record>> {
         let Some(found) = self.reading.note(note)? else { return Ok(None) };
-        Ok(Record::read(note, found.header.class, &found.items))
+        Ok(Record::read(&found.header, &found.items))
     }
 
     /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID.
@@ -175,7 +175,7 @@ impl<'t> IndexWriter<'t> {
         let end = whole_transactions(&changed, CATCH_UP_NOTES_MAX);
         for (_, note) in &changed[..end] {
             let record = match reading.note(*note)? {
-                Some(found) => Record::read(*note, found.header.class, &found.items),
+                Some(found) => Record::read(&found.header, &found.items),
                 None => None,
             };
             let keys = record.as_ref().map(Record::keys).unwrap_or_default();
@@ -360,8 +360,8 @@ mod tests {
     #[test]
     fn index_of_another_version_is_out_of_date() {
         assert_eq!(decode_indexed_modseq(&[]), Modseq(0));
-        assert_eq!(decode_indexed_modseq(&[1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
-        assert_eq!(decode_indexed_modseq(&[2, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));
+        assert_eq!(decode_indexed_modseq(&[VERSION, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
+        assert_eq!(decode_indexed_modseq(&[VERSION + 1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::NoteId;
-use notes::{Item, NoteClass};
+use notes::{Item, NoteFlags, NoteHeader};
 
 use crate::connection::{self, Connection};
 use crate::domain::{self, Domain};
@@ -51,11 +51,13 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// Parses a note. Returns `None` if it is not a directory note or lacks a required item.
-    pub(crate) fn read(note: NoteId, class: NoteClass, items: &[Item]) -> Option<Self> {
-        if !class.is_document() {
+    /// Parses a note. Returns `None` if it is not a directory note, lacks a required item, or is a conflict document:
+    /// what it says has lost against the note that counts.
+    pub(crate) fn read(header: &NoteHeader, items: &[Item]) -> Option<Self> {
+        if !header.class.is_document() || header.flags.contains(NoteFlags::CONFLICT) {
             return None;
         }
+        let note = header.note;
         Some(match items::text(items, items::FORM)? {
             person::FORM => Self::Person(Arc::new(Person::read(note, items)?)),
             group::FORM => Self::Group(Arc::new(Group::read(note, items)?)),

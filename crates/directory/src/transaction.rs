@@ -106,7 +106,7 @@ impl<'d> DirectoryTransaction<'d> {
     /// Returns the record of a note as it was before this change.
     pub(crate) fn record(&mut self, note: NoteId) -> Result<Option<Record>> {
         let Some(found) = self.transaction.writer(0).note(note)? else { return Ok(None) };
-        Ok(Record::read(note, found.header.class, &found.items))
+        Ok(Record::read(&found.header, &found.items))
     }
 
     /// Returns an error unless the domain of an address is local.

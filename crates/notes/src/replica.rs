@@ -202,10 +202,14 @@ fn is_folder(class: NoteClass, items: &[Item]) -> bool {
     class == NoteClass::VIEW && ViewKind::of_letters(flags().unwrap_or_default()).folder
 }
 
-/// Returns what a version asks for in a conflict.
-fn edit_rule(class: NoteClass, items: &[Item]) -> EditRule {
+/// Returns what a version asks for in a conflict. Documents of directories are merged: a person, a group or a server
+/// has one document.
+fn edit_rule((kind, class): (DatabaseKind, NoteClass), items: &[Item]) -> EditRule {
     if !class.is_document() {
         return EditRule::GreaterCounts;
+    }
+    if kind == DatabaseKind::Directory {
+        return EditRule::Merge;
     }
     match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
         Some("1" | "3") => EditRule::Merge,
@@ -261,9 +265,10 @@ impl Writer<'_, '_> {
             return Ok(ReceiveOutcome::Taken);
         }
         let is_truncated = current.is_truncated || arriving.is_truncated;
+        let kind = self.part.database.record().kind;
         let rules = Rules {
             // Replicas that have the whole versions merge them.
-            edits: &|version| match edit_rule(arriving.class, version.items) {
+            edits: &|version| match edit_rule((kind, arriving.class), version.items) {
                 EditRule::Merge if is_truncated => EditRule::GreaterCounts,
                 rule => rule,
             },
@@ -696,6 +701,7 @@ impl Writer<'_, '_> {
         if self.received_header(note)?.after.is_stub() {
             return Ok(false);
         }
+        let is_document = self.received_header(note)?.after.class.is_document();
         let mut changed = false;
         // The time of the last membership in a folder that has been deleted here.
         let mut lost: Option<Timestamp> = None;
@@ -705,8 +711,8 @@ impl Writer<'_, '_> {
                 continue;
             }
             match self.state_key(name)? {
-                // A folder is not in itself.
-                KnownState::Key(StateKey::Folder(folder)) if folder.0 == note.0 => {}
+                // Folders have documents.
+                KnownState::Key(StateKey::Folder(folder)) if folder.0 == note.0 || !is_document => {}
                 KnownState::Key(key) => changed |= self.join_register(note, key, *register)?,
                 KnownState::DeletedFolder if register.is_set => lost = lost.max(Some(register.time)),
                 KnownState::DeletedFolder | KnownState::Unknown => {}

@@ -299,7 +299,12 @@ impl Writer<'_, '_> {
             self.drop_unchanged(note);
             return Err(Error::not_found(format!("note {note}")));
         }
-        if let Some(uid) = self.pending_header(note)?.after.uid_in(folder) {
+        let header = &self.pending_header(note)?.after;
+        if !header.class.is_document() {
+            self.drop_unchanged(note);
+            return Err(Error::invalid(format!("note {note}"), "it is not a document, so it cannot be in a folder"));
+        }
+        if let Some(uid) = header.uid_in(folder) {
             return Ok(uid);
         }
         let place = self.allocate_uid(folder)?;

@@ -606,3 +606,26 @@ fn servers_with_different_keys_exchange_attachments_and_messages() {
     drop(spoke);
     pair.spoke.check(&["fixup"], "");
 }
+
+#[test]
+fn changes_of_a_person_on_two_servers_are_merged_and_lock_nobody_out() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    hub.check(&["user", "set", "bob@acme.test", "--name", "Bob at the hub"], "was changed");
+    spoke.check(&["user", "set", "bob@acme.test", "--disable"], "was changed");
+    let rows = spoke.json(&["replicate", "hub.acme.test", "names.nsf", "--pull"]);
+    assert_eq!((&rows[0]["merged"], &rows[0]["conflicts"]), (&json!(1), &json!(0)), "{rows}");
+    let people = spoke.json(&["user", "list"]);
+    let bob = people.as_array().into_iter().flatten().find(|row| row["address"] == "bob@acme.test");
+    let bob = bob.expect("he is in the list");
+    assert_eq!((&bob["name"], &bob["disabled"]), (&json!("Bob at the hub"), &json!(true)), "{people}");
+    // The same item: one version counts, and the other one is a conflict document, which is not a person.
+    hub.check(&["user", "set", "ann@acme.test", "--name", "Ann at the hub"], "was changed");
+    spoke.check(&["user", "set", "ann@acme.test", "--name", "Ann at the spoke"], "was changed");
+    let rows = spoke.json(&["replicate", "hub.acme.test", "names.nsf", "--pull"]);
+    assert_eq!(rows[0]["conflicts"], json!(1), "{rows}");
+    let people = spoke.json(&["user", "list"]);
+    assert_eq!(people.as_array().map(Vec::len), Some(2), "{people}");
+    spoke.check(&["user", "set", "ann@acme.test", "--disable"], "was changed");
+    joined.stop();
+    running.stop();
+}

@@ -678,6 +678,8 @@ fn a_note_gets_no_more_folders_than_it_can_leave_in_one_save() {
     for number in 0..JOINED_FOLDERS_MAX + 10 {
         replica.write(|writer| writer.folder_create(&format!("Folder {number}"), &[]));
     }
+    let list = replica.world.write(&replica.database, ANN, |writer| writer.folder_add(NoteId(1), ViewId(3)));
+    assert!(matches!(list, Err(notes::Error::Invalid { .. })), "only documents are in folders: {list:?}");
     let notes = replica.notes();
     let folders = notes.iter().filter(|note| note.class.is_design());
     let state = folders.map(|folder| (StateName::Folder(folder.unid), Register::new(true, folder.created))).collect();
