@@ -56,8 +56,8 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     if host_of(&with_port(&host)?) != host {
         return Err(AdminError::Refused(format!("{host} is not a host name; --address takes a port")));
     }
-    let address = with_port(registration.address.unwrap_or(&host))?;
     let name = Name::new(&format!("CN={host}/O={organization}"));
+    let address = address_of(instance, (&name, &host), registration.address)?;
     let itself = &instance.directory.options().server;
     if name == *itself {
         return Err(AdminError::Refused(format!("{host} is the name of this server (`server.name`)")));
@@ -83,7 +83,7 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
             .map_err(AdminError::refused)?;
         answer = answer.with_message(format!("This server has a new certificate, for {own_host}."));
     }
-    let own_address = with_port(registration.own_address.unwrap_or(own_host))?;
+    let own_address = address_of(instance, (itself, own_host), registration.own_address)?;
     let mut issued = certifier.issue(&host, organization, now).map_err(AdminError::refused)?;
     issued.partner = Some(own_address.clone());
     issued.partner_name = Some(own_host.clone());
@@ -105,6 +105,15 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
         "Copy {file} to that server and run `doublet server join {}` there, before its first start. The file contains a private key.",
         registration.output.file_name().unwrap_or_default().display()
     )))
+}
+
+/// Returns the given address of a server, or else the one in the directory, or else its host name.
+fn address_of(instance: &Instance, (name, host): (&Name, &str), given: Option<&str>) -> Result<String, AdminError> {
+    let known = match given {
+        Some(_) => None,
+        None => instance.directory.server(name)?.and_then(|server| server.address.clone()),
+    };
+    with_port(given.or(known.as_deref()).unwrap_or(host))
 }
 
 /// Lets the servers of the domain replicate the directory. Databases that are created by this version let them in;
