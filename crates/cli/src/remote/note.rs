@@ -256,12 +256,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             };
             updated_note(client.notes().update_note(request).await)
         }
-        NoteCommand::Mark { database, notes, unread } => {
-            let notes = notes.keys()?;
-            let request = v1::MarkNotesRequest { database: Some(key(database)), notes, unread };
-            client.notes().mark_notes(request).await.map_err(call_error)?;
-            Ok(Answer::message(if unread { "Marked as unread." } else { "Marked as read." }))
-        }
+        NoteCommand::Mark { database, notes, unread } => mark(&client, database, notes.keys()?, unread).await,
         NoteCommand::Delete { database, note, expect, soft, permanent } => {
             let request = v1::DeleteNoteRequest {
                 database: Some(key(database)),
@@ -350,6 +345,24 @@ async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answe
         (true, false) => Ok(Answer::message("The note was deleted.")),
         (false, _) => Err(CommandError("there is no such note".to_owned())),
     }
+}
+
+/// Marks notes as read or unread. Fails if some of them do not exist, after the others are marked.
+async fn mark(
+    client: &Client,
+    database: String,
+    notes: Vec<v1::NoteKey>,
+    unread: bool,
+) -> Result<Answer, CommandError> {
+    let total = notes.len();
+    let request = v1::MarkNotesRequest { database: Some(key(database)), notes, unread };
+    let reply = client.notes().mark_notes(request).await.map_err(call_error)?.into_inner();
+    let found = usize::try_from(reply.found).unwrap_or(usize::MAX);
+    let state = if unread { "unread" } else { "read" };
+    let noun = if found == 1 { "note" } else { "notes" };
+    let answer = Answer::message(format!("Marked {found} {noun} as {state}."));
+    let missing = total.saturating_sub(found);
+    Ok(Answer { failure: (missing > 0).then(|| format!("{missing} of {total} notes do not exist")), ..answer })
 }
 
 async fn list_deleted(

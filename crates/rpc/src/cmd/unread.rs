@@ -15,7 +15,11 @@ pub(crate) fn mark(context: &CallContext, request: v1::MarkNotesRequest) -> Resu
     let access = context.access_for_change::<level::Reader>(request.database)?;
     let notes = {
         let reading = access.read()?;
-        find_all(&reading, request.notes)?
+        let mut found = Vec::new();
+        for note in find_all(&reading, request.notes)? {
+            found.extend(reading.header(note)?.filter(|header| !header.is_stub()).map(|header| header.note));
+        }
+        found
     };
     context.write(&access, |writer| {
         if request.unread {
@@ -23,7 +27,7 @@ pub(crate) fn mark(context: &CallContext, request: v1::MarkNotesRequest) -> Resu
         } else {
             writer.mark_read(&notes)?;
         }
-        Ok(v1::MarkNotesReply { modseq: writer.modseq().0 })
+        Ok(v1::MarkNotesReply { modseq: writer.modseq().0, found: u32::try_from(notes.len()).unwrap_or(u32::MAX) })
     })
 }
 
