@@ -59,6 +59,7 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
         ("documents", json!(documents)),
         ("documents_left_out", json!(documents_left_out)),
         ("values_left_out", json!(values_left_out)),
+        ("truncated", json!(written.truncated)),
         ("file", json!(request.file.display().to_string())),
     ])
     .with_message(format!("{} written.", format_count(documents, "document was", "documents were")));
@@ -66,6 +67,12 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
         let values = format_count(values_left_out, "value has", "values have");
         answer = answer.with_message(format!(
             "{values} no text form; the table omits such values. `doublet export` writes complete messages."
+        ));
+    }
+    if written.truncated > 0 {
+        let documents = format_count(written.truncated, "document is", "documents are");
+        answer = answer.with_message(format!(
+            "{documents} truncated: this replica does not have the whole contents. Export the database on another server."
         ));
     }
     if !written.undetectable_types.is_empty() {
@@ -137,6 +144,8 @@ struct TableFile {
 struct ExportStatistics {
     /// Number of values without a text form.
     values_left_out: u64,
+    /// Number of documents of which this replica has a part of the contents.
+    truncated: u64,
     /// Types of CSV columns that an import would not detect.
     undetectable_types: BTreeMap<String, &'static str>,
 }
@@ -163,6 +172,7 @@ impl TableFile {
 
     fn write(&mut self, header: &notes::NoteHeader, items: &[Item]) -> Result<(), AdminError> {
         let groups = group_by_name(items);
+        self.written.truncated += u64::from(header.is_truncated());
         match &mut self.writer {
             FormatWriter::Csv(out) => {
                 let place: HashMap<String, usize> =

@@ -440,7 +440,9 @@ impl LocalSession<'_> {
         let elapsed = clock.monotonic().saturating_sub(began);
         if !statistics.refused.is_empty() {
             messages.push(format!(
-                "{} document(s) were refused. Their local versions stay, and are offered again by the next replication.",
+                "{} document(s) were refused. Your versions stay in the folder and are offered again by the next \
+                 replication. Where the server has a later version, yours becomes a conflict document, which is not \
+                 offered: copy what you need into the document.",
                 statistics.refused.len()
             ));
         }

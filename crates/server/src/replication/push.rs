@@ -306,11 +306,18 @@ impl Replication {
                 (Some(replica), _) => paths.push(replica.path()),
                 (None, Err(_)) if databases.database_exists(path)? => paths.push(path.clone()),
                 (None, Err(error)) => return Err(error),
-                (None, Ok(_)) => return Err(AdminError::no_such("replica of the database", path)),
+                (None, Ok(_)) => return Err(no_replica(path, &server.label())),
             }
         }
         Ok(paths)
     }
+}
+
+fn no_replica(path: &str, server: &str) -> AdminError {
+    AdminError::Refused(format!(
+        "this server has no replica of {path} on {server}; `doublet db list` shows its databases, and `doublet replicate` \
+         with --pull creates a replica"
+    ))
 }
 
 impl PulledDatabase {
