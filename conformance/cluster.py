@@ -13,11 +13,10 @@ import filecmp
 import imaplib
 import os
 import ssl
-import subprocess
 import time
 
 import replication
-from faults.resources import MB, Unavailable, file_system
+from faults.resources import MB, Unavailable
 from network import Links, NamespacedDoublet, Network
 from replication import DATABASES, NAMES, TALK, Wrong
 
@@ -186,26 +185,11 @@ class Cluster(replication.Cluster):
 
 def run(program, folder, password):
     """Runs the test. Returns the numbers of passed and failed tests."""
-    is_long = bool(os.environ.get("DOUBLET_SOAK"))
-    seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
-    print(f"cluster: DOUBLET_SEED={seed}", flush=True)
-    with contextlib.ExitStack() as stack:
+    def create(seed, stack):
         network = None
         try:
             network = stack.enter_context(Network(NAMES))
         except Unavailable as reason:
             print(f"cluster: connections are cut by a proxy: {reason}")
-        try:
-            stack.enter_context(file_system(f"{folder}/{NAMES[-1]}", replication.DISK_BYTES))
-        except Unavailable as reason:
-            print(f"cluster: no disk gets full: {reason}")
-        cluster = Cluster(program, folder, password, seed, network)
-        begin = time.monotonic()
-        try:
-            cluster.run(STEPS[is_long])
-        except (Wrong, subprocess.TimeoutExpired) as wrong:
-            print(f"cluster: {str(wrong)[:4_000]}")
-            return 0, 1
-    counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
-    print(f"cluster: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
-    return 1, 0
+        return Cluster(program, folder, password, seed, network)
+    return replication.play("cluster", folder, STEPS, create)

@@ -543,23 +543,29 @@ class Cluster:
             raise Wrong(f"{member.host} has lost the messages {sorted(lost)}")
 
 
-def run(program, folder, password, modules=None):
-    """Runs the test, with a PouchDB if the folder of its modules is given. Returns the numbers of passed and failed tests."""
+def play(part, folder, steps, create):
+    """Runs the short or the long number of steps with the servers that `create(seed, stack)` creates, one of which has a
+    small disk where that is possible. Returns the numbers of passed and failed tests."""
     is_long = bool(os.environ.get("DOUBLET_SOAK"))
     seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
-    print(f"replication: DOUBLET_SEED={seed}", flush=True)
+    print(f"{part}: DOUBLET_SEED={seed}", flush=True)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(file_system(f"{folder}/{NAMES[-1]}", DISK_BYTES))
         except Unavailable as reason:
-            print(f"replication: no disk gets full: {reason}")
-        cluster = Cluster(program, folder, password, seed, modules)
+            print(f"{part}: no disk gets full: {reason}")
+        cluster = create(seed, stack)
         begin = time.monotonic()
         try:
-            cluster.run(STEPS[is_long])
+            cluster.run(steps[is_long])
         except (Wrong, subprocess.TimeoutExpired) as wrong:
-            print(f"replication: {str(wrong)[:4_000]}")
+            print(f"{part}: {str(wrong)[:4_000]}")
             return 0, 1
     counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
-    print(f"replication: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
+    print(f"{part}: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
     return 1, 0
+
+
+def run(program, folder, password, modules=None):
+    """Runs the test, with a PouchDB if the folder of its modules is given. Returns the numbers of passed and failed tests."""
+    return play("replication", folder, STEPS, lambda seed, stack: Cluster(program, folder, password, seed, modules))
