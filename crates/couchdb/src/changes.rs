@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use base::{Modseq, NoteId};
-use notes::change_log::{ChangeCursor, NoteChange};
+use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::{DatabaseSnapshot, NoteHeader};
 use serde_json::{Value, json};
 
@@ -72,24 +72,14 @@ pub fn read_step(
     options: &ChangesOptions,
 ) -> Result<ChangesStep> {
     let page = reading.changes_page(from, CHANGES_PER_STEP)?;
-    let mut rows = Vec::new();
-    let mut bytes = 0;
-    let mut examined = 0;
+    let mut step = StepRows::default();
     let mut stopped = None;
     for entry in &page.entries {
-        if rows.len() >= rows_max || bytes >= BYTES_PER_STEP || examined >= EXAMINED_PER_STEP {
+        if step.is_full(rows_max) {
             break;
         }
         stopped = Some(entry);
-        if matches!(entry.change, NoteChange::Left { .. }) {
-            continue;
-        }
-        let Some(header) = reading.header(entry.note)? else { continue };
-        let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
-        if let Some(row) = row_of(reading, header, sequence, (options, &mut examined))? {
-            bytes += row.len();
-            rows.push(row);
-        }
+        step.add(reading, entry, options)?;
     }
     let is_whole =
         stopped.map(|entry| (entry.modseq, entry.note)) == page.entries.last().map(|entry| (entry.modseq, entry.note));
@@ -111,7 +101,41 @@ pub fn read_step(
         }
     };
     let is_last = is_whole && next.is_at_transaction_boundary() && next.modseq >= reading.modseq();
-    Ok(ChangesStep { rows, next, sequence, is_last })
+    Ok(ChangesStep { rows: step.rows, next, sequence, is_last })
+}
+
+/// The rows of a step, and the work that they have taken.
+#[derive(Default)]
+struct StepRows {
+    rows: Vec<String>,
+    bytes: usize,
+    /// The work of the selector.
+    examined: u64,
+}
+
+impl StepRows {
+    /// Returns `true` if the step should end.
+    fn is_full(&self, rows_max: usize) -> bool {
+        self.rows.len() >= rows_max || self.bytes >= BYTES_PER_STEP || self.examined >= EXAMINED_PER_STEP
+    }
+
+    /// Adds the row of a change. Returns its sequence, or `None` if the client gets no row for it.
+    fn add(
+        &mut self,
+        reading: &DatabaseSnapshot<'_>,
+        entry: &ChangeEntry,
+        options: &ChangesOptions,
+    ) -> Result<Option<Sequence>> {
+        if matches!(entry.change, NoteChange::Left { .. }) {
+            return Ok(None);
+        }
+        let Some(header) = reading.header(entry.note)? else { return Ok(None) };
+        let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
+        let Some(row) = row_of(reading, header, sequence, (options, &mut self.examined))? else { return Ok(None) };
+        self.bytes += row.len();
+        self.rows.push(row);
+        Ok(Some(sequence))
+    }
 }
 
 /// The rows of one step back.
@@ -134,31 +158,23 @@ pub fn read_step_back(
     options: &ChangesOptions,
 ) -> Result<ChangesBack> {
     let page = reading.changes_before(before, CHANGES_PER_STEP)?;
-    let mut back =
-        ChangesBack { rows: Vec::new(), sequence: Sequence::of(reading, reading.modseq(), None)?, next: None };
-    let mut bytes = 0;
-    let mut examined = 0;
-    for entry in page.entries {
+    let mut step = StepRows::default();
+    let mut sequence = Sequence::of(reading, reading.modseq(), None)?;
+    let mut next = page.next;
+    for entry in &page.entries {
         if since.has_passed(entry.modseq, entry.note) {
-            return Ok(ChangesBack { next: None, ..back });
+            next = None;
+            break;
         }
-        back.next = Some((entry.modseq, entry.note));
-        if matches!(entry.change, NoteChange::Left { .. }) {
-            continue;
+        if let Some(reached) = step.add(reading, entry, options)? {
+            sequence = reached;
         }
-        let Some(header) = reading.header(entry.note)? else { continue };
-        let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
-        if let Some(row) = row_of(reading, header, sequence, (options, &mut examined))? {
-            bytes += row.len();
-            back.rows.push(row);
-            back.sequence = sequence;
-        }
-        if back.rows.len() >= rows_max || bytes >= BYTES_PER_STEP || examined >= EXAMINED_PER_STEP {
-            return Ok(back);
+        if step.is_full(rows_max) {
+            next = Some((entry.modseq, entry.note));
+            break;
         }
     }
-    back.next = page.next;
-    Ok(back)
+    Ok(ChangesBack { rows: step.rows, sequence, next })
 }
 
 /// Returns `true` if a document fulfils a selector. One that would take too many comparisons does not: it may not stop
