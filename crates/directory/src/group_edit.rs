@@ -102,8 +102,8 @@ impl Directory {
     pub fn unknown_members(&self, group: &Group) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
         for member in &group.members {
-            let is_server = self.server(&Name::new(member))?.is_some();
-            if !member.starts_with('*') && !is_server && self.is_unknown(member)? {
+            let is_unknown = !member.starts_with('*') && self.is_unknown(member)?;
+            if is_unknown && self.server(&Name::new(member))?.is_none() {
                 unknown.push(member.clone());
             }
         }
