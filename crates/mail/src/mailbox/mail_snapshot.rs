@@ -324,12 +324,7 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns `true` if a note has a UID in a folder.
     pub fn has_message(&self, folder: ViewId, uid: Uid, note: NoteId) -> Result<bool> {
-        let mut found = false;
-        self.entries(folder, uid..=uid, &mut |entry| {
-            found = entry.note == note;
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found)
+        Ok(self.entry(folder, uid)?.is_some_and(|entry| entry.note == note))
     }
 
     /// Returns the changes in a mailbox after `since`. The cost depends on the number of changes in the whole mail file
