@@ -86,24 +86,16 @@ pub fn attachments_of(items: &[Item]) -> Vec<Attachment> {
 /// out. Those whose contents the store has lost stay, and only reading them fails: without them, a client would delete
 /// them everywhere when it saves the document again.
 pub fn stored_attachments(reading: &DatabaseSnapshot<'_>, note: NoteId, items: &[Item]) -> Result<Vec<Attachment>> {
-    let mut found = attachments_of(items);
-    let mut failed = None;
-    found.retain_mut(|attachment| match reading.blob_length(note, &attachment.blob) {
-        Ok(length) => {
-            attachment.length = length;
-            true
-        }
-        Err(notes::Error::NotFound { .. }) => false,
-        Err(error) if error.is_damage() => {
-            attachment.length = attachment.length.min(BLOB_BYTES_MAX);
-            true
-        }
-        Err(error) => {
-            failed.get_or_insert(error);
-            true
-        }
-    });
-    failed.map_or(Ok(found), |error| Err(error.into()))
+    let mut found = Vec::new();
+    for attachment in attachments_of(items) {
+        let length = match reading.blob_length(note, &attachment.blob) {
+            Err(notes::Error::NotFound { .. }) => continue,
+            Err(error) if error.is_damage() => attachment.length.min(BLOB_BYTES_MAX),
+            length => length?,
+        };
+        found.push(Attachment { length, ..attachment });
+    }
+    Ok(found)
 }
 
 /// Returns the `_id` of a document.
