@@ -196,12 +196,14 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns `true` if this replica has a version of a note, or one that descends from it.
     pub fn knows_revision(&self, unid: Unid, revision: Revision) -> Result<bool> {
-        let Some(note) = self.find(unid)? else { return Ok(false) };
-        let Some(header) = self.header(note)? else { return Ok(false) };
-        if header.revision() == revision {
-            return Ok(true);
-        }
-        Ok(RevisionRecord::load(&self.snapshot, self.database(), &header)?.ancestors.contains(revision))
+        let found = self.find(unid)?.map(|note| self.header(note)).transpose()?.flatten();
+        found.map_or(Ok(false), |header| self.has_version(&header, revision))
+    }
+
+    /// Returns `true` if a note has a version, or descends from it.
+    pub(crate) fn has_version(&self, header: &NoteHeader, revision: Revision) -> Result<bool> {
+        Ok(header.revision() == revision
+            || RevisionRecord::load(&self.snapshot, self.database(), header)?.ancestors.contains(revision))
     }
 
     /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.

@@ -62,6 +62,8 @@ pub enum ReceiveOutcome {
     Merged,
     /// There was a conflict, and this replica's version or the other one was kept besides the winner.
     Conflict,
+    /// There was a conflict, and the version that has lost is among the deleted documents that can be restored.
+    LoserRestorable,
     /// The note is a design note, a profile document or the access control list, and was changed in both replicas. The
     /// arriving version was taken, or not, and nothing of the other was kept.
     Dropped { taken: bool },
@@ -125,15 +127,11 @@ impl DatabaseSnapshot<'_> {
     /// Of a save that a CouchDB client has made, the version that came to a server first counts. So one that came
     /// earlier than that of this replica is not known.
     pub fn knows_listed(&self, listed: &ListedNote) -> Result<bool> {
-        if !self.knows_revision(listed.unid, listed.revision)? {
-            return Ok(false);
-        }
         let found = self.find(listed.unid)?.map(|note| self.header(note)).transpose()?.flatten();
-        let is_other = |header: NoteHeader| {
-            let counts = || listed.revision.counts_rather_at(listed.saved, header.sequence_time);
-            header.revision() == listed.revision && counts()
-        };
-        Ok(!found.is_some_and(is_other))
+        let Some(header) = found else { return Ok(false) };
+        let is_earlier = header.revision() == listed.revision
+            && listed.revision.counts_rather_at(listed.saved, header.sequence_time);
+        Ok(!is_earlier && self.has_version(&header, listed.revision)?)
     }
 
     fn state_of(&self, header: &NoteHeader) -> Result<Vec<(StateName, Register)>> {
@@ -335,6 +333,7 @@ impl Writer<'_, '_> {
         let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
         let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
         Ok(match (self.keep_loser(loser, fate)?, counts) {
+            (true, _) if fate == LoserFate::Restorable => ReceiveOutcome::LoserRestorable,
             (true, _) => ReceiveOutcome::Conflict,
             (false, counts) if is_dropped => ReceiveOutcome::Dropped { taken: counts == Side::Arriving },
             (false, Side::Arriving) => ReceiveOutcome::Taken,

@@ -100,6 +100,16 @@ impl NotExchanged {
     pub fn names(self) -> Vec<&'static str> {
         Self::NAMES.into_iter().filter(|(_, value)| self.contains(*value)).map(|(name, _)| name).collect()
     }
+
+    /// Returns the values with these names. Others are ignored.
+    #[must_use]
+    pub fn of_names(names: &[String]) -> Self {
+        Self::NAMES
+            .into_iter()
+            .filter(|(name, _)| names.iter().any(|given| given == name))
+            .map(|(_, value)| value)
+            .collect()
+    }
 }
 
 /// What a replica exchanges with that of another server.
@@ -223,14 +233,17 @@ impl DatabaseSnapshot<'_> {
         Ok(self.known_replication_settings(server, other)?.unwrap_or_default())
     }
 
-    /// Returns the settings of a server's replica for another server, or for all servers, or `None` if it has none.
+    /// Returns the settings of a server's replica for another server, or for all servers, or `None` if it has never had
+    /// any. Settings that were cleared are the default.
     pub fn known_replication_settings(&self, server: &Name, other: &Name) -> Result<Option<ReplicationSettings>> {
+        let mut were_cleared = false;
         for other in [Some(other), None] {
             if let Some(note) = self.settings_note(server, other)? {
                 return Ok(Some(ReplicationSettings::read(&note.items)));
             }
+            were_cleared |= self.find(settings_unid(server, other))?.is_some();
         }
-        Ok(None)
+        Ok(were_cleared.then(ReplicationSettings::default))
     }
 
     /// Returns the settings of all replicas that have some, in the order of their creation here.

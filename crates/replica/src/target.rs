@@ -1,10 +1,12 @@
 //! The replica that takes notes over: which of them it lacks, and which the source may bring.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use base::{Modseq, Name, Timestamp, Unid};
+use notes::folder::TITLE_ITEM;
 use notes::instance::ReplicationHistory;
+use notes::item::find_item;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::unread_replication::UnreadMarks;
@@ -111,6 +113,16 @@ impl Target {
         let now = self.databases.clock().now().min(clock);
         let selection = self.selection.as_ref().map(|_| Arc::new(Selection::of_settings(&self.settings, now)));
         Self { selection, ..self }
+    }
+
+    /// Sets what this replica does not exchange, as the source states it. It counts for a new replica, which receives
+    /// its settings with the first pull.
+    #[must_use]
+    pub fn with_stated_exclusions(mut self, without: NotExchanged) -> Self {
+        if self.selection.is_none() {
+            self.settings.without = without;
+        }
+        self
     }
 
     /// Returns the documents that this replica wants of those that it lacks, or `None` if it has no settings.
@@ -385,20 +397,7 @@ impl Target {
                         writer.replication_histories_clear()?;
                         restored_folder = true;
                     }
-                    ReceiveOutcome::Merged => statistics.merged += 1,
-                    ReceiveOutcome::Conflict => statistics.conflicts += 1,
-                    ReceiveOutcome::Dropped { taken } => {
-                        statistics.conflicts += 1;
-                        tracing::warn!(
-                            target: "replica",
-                            database = %self.reader.database().path(),
-                            unid = %note.unid,
-                            taken,
-                            "a note that has no conflict documents was changed on two servers; one version is dropped"
-                        );
-                    }
-                    ReceiveOutcome::Taken if note.items.is_none() => statistics.deleted += 1,
-                    ReceiveOutcome::Taken | ReceiveOutcome::Known { .. } => {}
+                    outcome => self.count(note, outcome, statistics),
                 }
                 statistics.received += 1;
                 rest = behind;
@@ -410,8 +409,60 @@ impl Target {
             let ticket = transaction.commit()?;
             self.databases.store().durable(ticket).wait().map_err(Error::from)?;
             if !is_interrupted || rest.is_empty() {
+                self.report_folders_of_one_name(notes)?;
                 return Ok(restored_folder);
             }
+        }
+    }
+
+    /// Logs folders that have arrived and have the name of another one. Two servers that had not met can make both.
+    fn report_folders_of_one_name(&self, notes: &[ReplicaNote]) -> Result<()> {
+        let items = notes.iter().filter(|note| note.class.is_design()).filter_map(|note| note.items.as_deref());
+        let titles: BTreeSet<&str> =
+            items.filter_map(|items| find_item(items, TITLE_ITEM).and_then(|item| item.value.text())).collect();
+        if titles.is_empty() {
+            return Ok(());
+        }
+        let folders = self.reader.read()?.folders()?;
+        for title in titles {
+            if folders.iter().filter(|folder| folder.is_named(title)).count() > 1 {
+                tracing::warn!(
+                    target: "replica",
+                    database = %self.reader.database().path(),
+                    title,
+                    "several folders have this name; mail clients see it with an addition at all but one of them"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what has become of a note. Logs versions that are in no document any more.
+    fn count(&self, note: &ReplicaNote, outcome: ReceiveOutcome, statistics: &mut PullStatistics) {
+        match outcome {
+            ReceiveOutcome::Merged => statistics.merged += 1,
+            ReceiveOutcome::Conflict => statistics.conflicts += 1,
+            ReceiveOutcome::LoserRestorable => {
+                statistics.conflicts += 1;
+                tracing::info!(
+                    target: "replica",
+                    database = %self.reader.database().path(),
+                    unid = %note.unid,
+                    "a document was changed or deleted on two servers; the version that lost can be restored"
+                );
+            }
+            ReceiveOutcome::Dropped { taken } => {
+                statistics.conflicts += 1;
+                tracing::warn!(
+                    target: "replica",
+                    database = %self.reader.database().path(),
+                    unid = %note.unid,
+                    taken,
+                    "a note that has no conflict documents was changed on two servers; one version is dropped"
+                );
+            }
+            ReceiveOutcome::Taken if note.items.is_none() => statistics.deleted += 1,
+            _ => {}
         }
     }
 

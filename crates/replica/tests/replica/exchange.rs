@@ -13,7 +13,7 @@ use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, DeletionRule,
-    Identity, Item, NewDatabase, NewNote, ServerSettings, UidRank, Writer, fixup, level, purge,
+    Identity, Item, NewDatabase, NewNote, ReplicationSettings, ServerSettings, UidRank, Writer, fixup, level, purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
 use store::memory::MemoryEngine;
@@ -96,16 +96,23 @@ impl Server {
         let reader = Arc::new(Identity { server: true, ..Identity::person(target.name.as_str()) });
         let access: Access<level::Reader> = self.database.authorize(&reader).expect("the list names the servers");
         let reading = access.read().expect("a snapshot");
-        let own = Name::new(&self.name);
-        let settings = reading.replication_settings(&own, &Name::new(&target.name)).expect("a sound store");
-        answer_in_pages(&reading, question, 3, &settings)
+        answer_in_pages(&reading, question, 3, &self.settings_of(self, target))
+    }
+
+    /// Returns the settings of one server's replica for another server, as they are on this one.
+    fn settings_of(&self, server: &Self, other: &Self) -> ReplicationSettings {
+        let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let found = reading.replication_settings(&Name::new(&server.name), &Name::new(&other.name));
+        found.expect("a sound store")
     }
 
     pub(crate) fn begin(&self, source: &Self, held_back: HeldBackNotes) -> Pull {
         let itself = Arc::new(Identity::local_server(self.name.as_str()));
         let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
-        let target = Target::new(&self.databases, &self.database, &itself, &other);
-        Pull::begin(target.expect("the list names the servers").with_held_back(held_back)).expect("a sound store")
+        let target = Target::new(&self.databases, &self.database, &itself, &other).expect("the list names the servers");
+        let stated = source.settings_of(self, source).without;
+        Pull::begin(target.with_held_back(held_back).with_stated_exclusions(stated)).expect("a sound store")
     }
 
     pub(crate) fn pull_with(&self, source: &Self, held_back: HeldBackNotes) -> PullStatistics {

@@ -22,6 +22,11 @@ impl Server {
         self.write(|writer| writer.replication_settings_set(&ReplicaSettings { server, other, settings }));
     }
 
+    fn clear_settings(&self) {
+        let server = Name::new(&self.name);
+        assert!(self.write(|writer| writer.replication_settings_remove(&server, None)));
+    }
+
     fn select(&self, formula: &str) {
         self.set_settings(None, ReplicationSettings { formula: formula.to_owned(), ..ReplicationSettings::default() });
     }
@@ -329,6 +334,22 @@ fn documents_arrive_truncated_and_as_a_whole_when_the_settings_change() {
     other.pull(&hub);
     assert!(other.subject(2) == "two" && !other.is_truncated(2), "what is whole stays whole");
     assert_eq!(other.parts(2), [("Subject".to_owned(), 3), ("Body".to_owned(), 3 * BODY_BYTES)]);
+}
+
+#[test]
+fn a_new_replica_is_truncated_from_the_beginning() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
+    hub.create_large(2);
+    let server = Name::new(&other.name);
+    let settings = ReplicationSettings { without: NotExchanged::ATTACHMENTS, ..ReplicationSettings::default() };
+    hub.write(|writer| writer.replication_settings_set(&ReplicaSettings { server, other: None, settings }));
+    other.pull(&hub);
+    assert!(other.is_truncated(2));
+    // The settings have arrived, so what the source states does not count any more, also after they were cleared.
+    other.clear_settings();
+    other.pull_with_attachments(&hub);
+    assert!(!other.is_truncated(2));
 }
 
 #[test]

@@ -200,7 +200,9 @@ impl ReplicaWrite {
                 ReceiveOutcome::Known { .. } => Ok(Outcome::Known),
                 ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Ok(Outcome::Taken),
                 ReceiveOutcome::Merged => Ok(Outcome::Merged),
-                ReceiveOutcome::Conflict | ReceiveOutcome::Dropped { .. } => Ok(Outcome::Conflict),
+                ReceiveOutcome::Conflict | ReceiveOutcome::LoserRestorable | ReceiveOutcome::Dropped { .. } => {
+                    Ok(Outcome::Conflict)
+                }
                 ReceiveOutcome::Later => Err(Error::Unavailable),
             }
         })

@@ -61,6 +61,7 @@ pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) ->
         has_known: has_known.unwrap_or(false),
         unread_marks: record.options.replicates_unread_marks() && may_exchange_marks(reading.grant()),
         unread_replication: record.options.unread_replication.name().to_owned(),
+        not_exchanged: settings_of_caller(context, &reading)?.without.names().into_iter().map(str::to_owned).collect(),
     };
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
@@ -213,8 +214,7 @@ impl ShownStates {
 
 /// Returns the selection of the caller's replica as its settings are here. A new replica does not have them yet.
 fn selection_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> Result<Selection> {
-    let own = &context.services.directory.options().server;
-    let settings = reading.replication_settings(&context.identity()?.name, own)?;
+    let settings = settings_of_caller(context, reading)?;
     Ok(Selection::of_settings(&settings, context.services.databases.clock().now()))
 }
 
@@ -224,6 +224,12 @@ pub(crate) struct ReplicaNoteStream {
     database: Option<v1::DatabaseKey>,
     unids: Vec<Unid>,
     /// `true` if the caller wants parts of documents only.
+/// Returns the settings of the caller's replica for this server, as they are here.
+fn settings_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> Result<ReplicationSettings> {
+    let own = &context.services.directory.options().server;
+    Ok(reading.replication_settings(&context.identity()?.name, own)?)
+}
+
     are_truncated: bool,
     /// The number of notes that were read.
     done: usize,

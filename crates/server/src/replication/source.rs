@@ -15,7 +15,7 @@ use instance::certificate::{ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
 use notes::instance::{ListProgress, Position, UnreadPlace};
 use notes::replica::{ListedNote, ReplicaNote};
-use notes::{DatabaseKind, Identity, Item, ItemValue, SharedSettings, UnreadReplication};
+use notes::{DatabaseKind, Identity, Item, ItemValue, NotExchanged, SharedSettings, UnreadReplication};
 use prost::Message as _;
 use proto::v1::database_key::Key;
 use proto::v1::deposit_mail_request::Part;
@@ -250,6 +250,7 @@ impl RemoteServer {
             is_disabled: replica.disabled,
             offers_unread_marks: replica.unread_marks,
             unread_replication: UnreadReplication::of_name(&replica.unread_replication).unwrap_or_default(),
+            not_exchanged: NotExchanged::of_names(&replica.not_exchanged),
             clock: Timestamp(replica.clock_us),
             hashes: HashMap::new(),
             bytes: 0,
@@ -297,6 +298,8 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) offers_unread_marks: bool,
     /// With which servers the unread marks of the database replicate.
     pub(super) unread_replication: UnreadReplication,
+    /// What the replica of this server does not exchange, as the other server has its settings.
+    pub(super) not_exchanged: NotExchanged,
     /// The clock of the other server when the database was opened.
     pub(super) clock: Timestamp,
     /// The hashes of the contents of the notes in the answer that is being completed, by their names in this store.
