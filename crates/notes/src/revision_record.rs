@@ -15,7 +15,7 @@ use crate::edit_history::is_edit_history;
 use crate::error::Result;
 use crate::item::Item;
 use crate::keys;
-use crate::note::{BodyDirectoryEntry, NewContents, NoteHeader, Summary};
+use crate::note::{BodyDirectoryEntry, ExpectedVersion, NewContents, NoteHeader, Summary};
 use crate::records;
 
 const RECORD_VERSION: u8 = 1;
@@ -93,6 +93,17 @@ impl RevisionRecord {
         let ancestors = Ancestors::of_restored(deletion, &self.ancestors, kept);
         let changes = self.changes.restored(kept, revision, &ancestors);
         Self { ancestors, changes }
+    }
+
+    /// Returns the names, in lower case, of the items that were changed after an earlier version, or `None` if that is
+    /// not known: the version is not in the list, or versions of several servers were merged.
+    pub(crate) fn changed_since(&self, version: ExpectedVersion) -> Option<BTreeSet<&str>> {
+        let list = self.ancestors.list();
+        let is_it = |found: Revision| found.sequence == version.sequence && version.id.is_none_or(|id| id == found.id);
+        list.iter().find(|ancestor| is_it(ancestor.revision))?;
+        let is_one_line = list.is_sorted_by(|one, next| one.revision.sequence > next.revision.sequence);
+        let later = self.changes.iter().filter(|(_, change)| change.sequence > version.sequence);
+        is_one_line.then(|| later.map(|(name, _)| name).collect())
     }
 
     /// Returns the record after a save that makes `revision` from `parent` and changes the named items.

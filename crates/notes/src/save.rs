@@ -11,9 +11,9 @@
 //! react.
 //!
 //! Two versions are merged item by item: an item is taken from the side that changed it, compared with the version from
-//! which both began. Only the caller has that base version. Without it nothing is merged: the revisions of the stored
-//! version tell which of its items changed meanwhile, but not whether the caller changed them, too. (Replicas merge
-//! without a base, because both versions have revisions.)
+//! which both began, if the caller has that base version. Without it, the revisions of the stored version tell which of
+//! its items changed meanwhile, and the caller names those that it changes. If the version that the caller has read is
+//! not in the list of ancestors any more, nothing is merged.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,10 @@ use crate::edit_history::{REVISIONS_ITEM, UPDATED_BY_ITEM, is_edit_history, with
 use crate::error::{Error, Result};
 use crate::item::{self, Item, drop_unused_blobs};
 use crate::limits::CONFLICTS_PER_NOTE_MAX;
-use crate::note::{BodyDirectoryEntry, ExpectedVersion, NewContents, NewNote, NoteFlags, NoteHeader, Summary};
+use crate::note::{BodyDirectoryEntry, ExpectedVersion, NewContents, NewNote, Note, NoteFlags, NoteHeader, Summary};
 use crate::public::PUBLIC_ITEM;
 use crate::records;
+use crate::revision_record::RevisionRecord;
 use crate::writer::Writer;
 
 /// Name of the item that selects how conflicts are resolved.
@@ -39,6 +40,9 @@ pub struct SaveOptions<'s> {
     pub on_conflict: OnConflict,
     /// All items of the version that the caller began with.
     pub base: Option<&'s [Item]>,
+    /// The names of the items that the caller changes, if all others have their stored values. With them, versions are
+    /// merged without `base`.
+    pub changed: Option<&'s [String]>,
     /// `true` if the editor and the time are recorded.
     pub tracks_editors: bool,
     /// `true` if the stored size of the note stays: the size of a message, when the change does not touch the message
@@ -140,7 +144,7 @@ impl Writer<'_, '_> {
         }
         let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let action = ConflictAction::from_items(&current.items);
-        let merged = options.base.filter(|_| action.merges).and_then(|base| merge(base, &current.items, items));
+        let merged = if action.merges { self.merged(expected, &current, items, options)? } else { None };
         if let Some(merged) = merged {
             let items = tracked(self, &merged);
             let mut both = current.blobs.clone();
@@ -164,6 +168,43 @@ impl Writer<'_, '_> {
         let header = &mut self.pending_header(loser)?.after;
         header.flags = header.flags.union(NoteFlags::CONFLICT);
         Ok(SaveOutcome::Conflict { note: loser })
+    }
+
+    /// Returns the items of the stored version and of the caller's one together, or `None` if both changed an item, or
+    /// that is not known.
+    fn merged(
+        &self,
+        expected: ExpectedVersion,
+        current: &Note,
+        items: &[Item],
+        options: &SaveOptions<'_>,
+    ) -> Result<Option<Vec<Item>>> {
+        match (options.base, options.changed) {
+            (Some(base), _) => Ok(merge(base, &current.items, items)),
+            (None, Some(changed)) => {
+                let is_safe = self.are_unchanged_since(expected, current, items, changed)?;
+                Ok(is_safe.then(|| items.to_vec()))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Returns `true` if the items with these names are known to be the same in the stored version as in an earlier
+    /// one, or already have their new values.
+    fn are_unchanged_since(
+        &self,
+        earlier: ExpectedVersion,
+        current: &Note,
+        items: &[Item],
+        names: &[String],
+    ) -> Result<bool> {
+        let record = RevisionRecord::load(self.store, self.part.database, &current.header)?;
+        let Some(changed) = record.changed_since(earlier) else { return Ok(false) };
+        let named = |items: &[Item], name: &str| -> Vec<Item> {
+            items.iter().filter(|item| item.is_named(name)).cloned().collect()
+        };
+        let is_same = |name: &String| named(&current.items, name) == named(items, name);
+        Ok(names.iter().all(|name| !changed.contains(name.to_ascii_lowercase().as_str()) || is_same(name)))
     }
 
     /// Returns the directory entries of stored body items. Fails if one does not exist or may not stay, or if this

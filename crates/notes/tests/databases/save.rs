@@ -150,6 +150,46 @@ fn merge_drops_unreferenced_content() {
     assert_sound(&database);
 }
 
+/// Saves a document four times, each time another item or one again, then a change of an item by somebody who has read
+/// an earlier version. Returns whether it was merged, and the document.
+fn merge_without_base(read_version: u32, ours: &str, changed: &str) -> (bool, String) {
+    let world = TestServer::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let with_action = |text: &str| items(&format!("$ConflictAction=1 {text}"));
+    let first = NewNote::document(with_action("a=1 b=1 c=1"));
+    let note = world.write(&database, ANN, |writer| writer.note_create(first)).unwrap();
+    for (sequence, text) in [(1, "a=2 b=1 c=1"), (2, "a=2 b=2 c=1"), (3, "a=2 b=2 c=1 d=1")] {
+        world.write(&database, ANN, |writer| writer.note_update(note, sequence, &with_action(text), &[])).unwrap();
+    }
+    let changed = vec![changed.to_owned()];
+    let options = SaveOptions { on_conflict: OnConflict::Resolve, changed: Some(&changed), ..SaveOptions::default() };
+    let items = with_action(ours);
+    let saved =
+        world.write(&database, BOB, |writer| writer.note_save(note, read_version, (&items, &[]), &options)).unwrap();
+    assert_sound(&database);
+    (matches!(saved, SaveOutcome::Merged { sequence: 5 }), text_of(&read(&database, note)))
+}
+
+#[test]
+fn changes_are_merged_without_base_as_far_as_revisions_tell() {
+    let check = |read_version, ours: &str, changed: &str, expected: Option<&str>| {
+        let (is_merged, found) = merge_without_base(read_version, ours, changed);
+        let expected_text = format!("$ConflictAction=1 {}", expected.unwrap_or("a=2 b=2 c=1 d=1"));
+        assert_eq!((is_merged, found), (expected.is_some(), expected_text), "{read_version} {ours}");
+    };
+    check(1, "a=2 b=2 c=9 d=1", "C", Some("a=2 b=2 c=9 d=1"));
+    check(1, "a=9 b=2 c=1 d=1", "a", None);
+    check(2, "a=9 b=2 c=1 d=1", "A", Some("a=9 b=2 c=1 d=1"));
+    check(2, "a=2 b=9 c=1 d=1", "b", None);
+    check(3, "a=2 b=9 c=1 d=1", "b", Some("a=2 b=9 c=1 d=1"));
+    // Removed and added items count like changed ones, and the same change twice is none.
+    check(3, "a=2 b=2 c=1", "d", None);
+    check(1, "a=2 c=1 d=1", "b", None);
+    check(1, "a=2 b=2 c=1 d=1", "b", Some("a=2 b=2 c=1 d=1"));
+    // A version that never was tells nothing.
+    check(9, "a=2 b=2 c=9 d=1", "c", None);
+}
+
 #[test]
 fn only_documents_have_conflict_documents() {
     let world = TestServer::new();

@@ -213,6 +213,8 @@ struct NewItems {
     blobs: Vec<BlobId>,
     /// All items of the version on which the client based the change.
     base: Option<Vec<Item>>,
+    /// The names of the items that the change adds or removes.
+    changed: Vec<String>,
     is_message: bool,
 }
 
@@ -236,8 +238,10 @@ impl NewItems {
         }
         let base = change.base.as_ref().filter(|_| stored.is_conflict);
         let base = base.map(|base| items.iter().chain(base.iter().filter(|item| removes(item))).cloned().collect());
+        let removed = stored.items().filter(|item| removes(item)).map(|item| &item.name);
+        let changed = removed.chain(change.adds.iter().map(|item| &item.name)).cloned().collect();
         items.extend(change.adds.iter().cloned());
-        Ok(Self { items, kept, blobs, base, is_message })
+        Ok(Self { items, kept, blobs, base, changed, is_message })
     }
 }
 
@@ -281,6 +285,7 @@ fn save(
         tracks_editors: stored.is_shared,
         on_conflict: stored.on_conflict,
         base: new.base.as_deref(),
+        changed: Some(&new.changed),
         preserve_size: new.is_message,
         kept: &new.kept,
     };
