@@ -97,7 +97,13 @@ pub const LARGE_BODY_BYTES_MIN: u64 = 64 << 10;
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum size in bytes of a note's items outside the summary in an exchange of replicas. Larger notes are skipped.
-pub const REPLICA_NOTE_BYTES_MAX: u64 = 48 << 20;
+pub const REPLICA_NOTE_BYTES_MAX: u64 = 256 << 20;
+
+/// Size in bytes of the parts in which large notes are sent, if their items are smaller.
+pub const REPLICA_PART_BYTES: usize = 16 << 20;
+
+/// Maximum size in bytes of a part of a note, and of a note that is sent in one part.
+pub const REPLICA_PART_BYTES_MAX: usize = 48 << 20;
 
 /// Maximum size of a note's items outside the summary that a person gets for a local replica, in bytes. A larger one
 /// could not be sent back.

@@ -26,7 +26,7 @@ use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{
     CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, PERSON_NOTE_BYTES_MAX,
-    REPLICA_NOTE_BYTES_MAX, STEP_BYTES,
+    REPLICA_NOTE_BYTES_MAX, REPLICA_PART_BYTES, REPLICA_PART_BYTES_MAX, STEP_BYTES,
 };
 use crate::service::CallOutcome;
 
@@ -218,12 +218,6 @@ fn selection_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) ->
     Ok(Selection::of_settings(&settings, context.services.databases.clock().now()))
 }
 
-/// Notes that are being streamed to another server.
-#[derive(Clone)]
-pub(crate) struct ReplicaNoteStream {
-    database: Option<v1::DatabaseKey>,
-    unids: Vec<Unid>,
-    /// `true` if the caller wants parts of documents only.
 /// Returns the settings of the caller's replica for this server, as they are here.
 fn settings_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> Result<ReplicationSettings> {
     let own = &context.services.directory.options().server;
@@ -236,14 +230,40 @@ fn settings_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> 
 }
 
 impl ReplicaNoteStream {
+/// Notes that are being streamed to another server.
+#[derive(Clone)]
+pub(crate) struct ReplicaNoteStream {
+    database: Option<v1::DatabaseKey>,
+    unids: Vec<Unid>,
+    /// `true` if the caller wants parts of documents only.
     /// Begins a stream.
+    /// `true` if the caller takes large notes in parts.
+    takes_parts: bool,
     pub(crate) fn begin(request: &v1::ReadReplicaNotesRequest) -> Result<Self> {
         check_count(request.unids.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    /// The part of the next note that was sent, if there is one.
+    sent_part: Option<SentPart>,
+}
+
+/// The beginning of a large note that was sent.
+#[derive(Clone)]
+struct SentPart {
+    /// The version of the note.
+    revision: Option<v1::Revision>,
+    /// The number of its items that were sent.
+    items: usize,
         let unids: Vec<Unid> = request.unids.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?;
         if unids.iter().collect::<HashSet<_>>().len() < unids.len() {
             return Err(Error::invalid("a note is named twice"));
         }
-        Ok(Self { database: request.database.clone(), unids, are_truncated: request.truncated, done: 0 })
+        Ok(Self {
+            database: request.database.clone(),
+            unids,
+            are_truncated: request.truncated,
+            takes_parts: request.takes_parts,
+            done: 0,
+            sent_part: None,
+        })
     }
 
     /// Returns `true` if all notes were read.
@@ -266,7 +286,8 @@ impl ReplicaNoteStream {
             if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
                 break;
             }
-            if let Some((note, size)) = read_note(context, &reading, (*unid, stream.are_truncated), &shown)? {
+            let unid = *unid;
+            if let Some((note, size)) = stream.read_next(context, &reading, unid, &shown)? {
                 bytes += size;
                 notes.push(note);
             }
@@ -276,11 +297,69 @@ impl ReplicaNoteStream {
         Ok(CallOutcome::when_durable((v1::ReplicaNotes { notes }, stream), ticket))
     }
 }
+            if stream.sent_part.is_some() {
+                break;
+            }
 
 /// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
 fn read_note(
     context: &CallContext,
     reading: &DatabaseSnapshot<'_>,
+
+    /// Returns the next note, or the next part of it, with its approximate size in bytes, or `None` if it is left out.
+    fn read_next(
+        &mut self,
+        context: &CallContext,
+        reading: &DatabaseSnapshot<'_>,
+        unid: Unid,
+        shown: &ShownStates,
+    ) -> Result<Option<(v1::ReplicaNote, u64)>> {
+        let before = self.sent_part.take();
+        let cannot_be_sent = (unsent(unid), NOTE_OVERHEAD_BYTES);
+        let Some((note, size)) = read_note(context, reading, (unid, self.are_truncated), shown)? else {
+            return Ok(before.map(|_| cannot_be_sent));
+        };
+        // It may have been changed after its first part was sent.
+        if note.unsent || before.as_ref().is_some_and(|before| before.revision != note.revision) {
+            return Ok(Some(cannot_be_sent));
+        }
+        if size <= MEASURED_NOTE_BYTES_MIN {
+            return Ok(Some((note, size)));
+        }
+        let revision = note.revision.clone();
+        let bytes_max = if self.takes_parts { REPLICA_PART_BYTES } else { REPLICA_PART_BYTES_MAX };
+        let (part, next) = part_of(note, before.map_or(0, |before| before.items), bytes_max);
+        let bytes = part.encoded_len();
+        let is_whole = next.is_none() || self.takes_parts;
+        // The other server refuses a reply that takes too much memory. Other notes come in the same one.
+        if !is_whole || bytes > REPLICA_PART_BYTES_MAX || decoded_bytes(&part, REPLY_BYTES_MAX / 2).is_err() {
+            let reason = notes::Error::Limit { what: "bytes of an item of a note", max: REPLICA_PART_BYTES_MAX };
+            log_unsent(reading, unid, &reason);
+            return Ok(Some(cannot_be_sent));
+        }
+        self.sent_part = next.map(|items| SentPart { revision, items });
+        Ok(Some((part, bytes as u64)))
+    }
+}
+
+/// Returns the part of a note that begins with the item `from`, and the place of the item behind it, if there is one. A
+/// part has about `bytes_max` bytes, or one item if that is larger.
+fn part_of(mut note: v1::ReplicaNote, from: usize, bytes_max: usize) -> (v1::ReplicaNote, Option<usize>) {
+    let mut all = std::mem::take(&mut note.items);
+    let mut items = all.split_off(from.min(all.len()));
+    let mut bytes = 0;
+    let mut fits = |item: &v1::Item| {
+        bytes += item.encoded_len();
+        bytes <= bytes_max
+    };
+    let count = items.iter().take_while(|item| fits(item)).count().max(1);
+    let more = items.len() > count;
+    items.truncate(count);
+    let part = match from {
+        0 => v1::ReplicaNote { items, more, ..note },
+        _ => v1::ReplicaNote { unid: note.unid, items, more, continued: true, ..v1::ReplicaNote::default() },
+    };
+    (part, more.then_some(from + count))
     (unid, is_wanted_truncated): (Unid, bool),
     shown: &ShownStates,
 ) -> Result<Option<(v1::ReplicaNote, u64)>> {
@@ -311,14 +390,7 @@ fn read_note(
     shown.retain(&mut note.state);
     let body = note.items.iter().flatten().filter(|item| !item.is_summary());
     let bytes = NOTE_OVERHEAD_BYTES + body.map(|item| item.encoded_len() as u64).sum::<u64>();
-    let note = note_to_proto(note);
-    // The other server refuses a reply that takes too much memory. Other notes come in the same one.
-    if bytes > MEASURED_NOTE_BYTES_MIN && decoded_bytes(&note, REPLY_BYTES_MAX / 2).is_err() {
-        let reason = notes::Error::Limit { what: "bytes of memory of a note", max: REPLY_BYTES_MAX };
-        log_unsent(reading, unid, &reason);
-        return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
-    }
-    Ok(Some((note, bytes)))
+    Ok(Some((note_to_proto(note), bytes)))
 }
 
 /// Returns the place of a note that cannot be sent.
@@ -512,5 +584,33 @@ impl ContentProofStream {
         self.offset = 0;
         self.found = None;
         self.hasher = self.empty.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_note_have_all_its_items_once() {
+        let item = |name: &str, bytes: usize| notes::Item::body(name, notes::ItemValue::RichText("x".repeat(bytes)));
+        let items = [item("a", 10), item("b", 900), item("c", 500), item("d", 450), item("e", 20)];
+        let unid = Unid([7; 16]);
+        let items: Vec<v1::Item> = items.iter().map(crate::convert::item_to_proto).collect();
+        let note = v1::ReplicaNote { unid: unid.0.to_vec(), note_class: 1, items, ..v1::ReplicaNote::default() };
+        let mut parts = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let (part, behind) = part_of(note.clone(), from, 600);
+            parts.push(part);
+            next = behind;
+        }
+        let sizes: Vec<usize> = parts.iter().map(|part| part.items.len()).collect();
+        assert_eq!(sizes, [1, 1, 1, 2], "an item that is too large is a part of its own");
+        assert_eq!(parts.iter().map(|part| part.more).collect::<Vec<_>>(), [true, true, true, false]);
+        assert_eq!(parts.iter().map(|part| part.continued).collect::<Vec<_>>(), [false, true, true, true]);
+        assert_eq!((parts[0].note_class, parts[1].note_class), (1, 0), "the first part has the other fields");
+        let together: Vec<v1::Item> = parts.into_iter().flat_map(|part| part.items).collect();
+        assert_eq!(together, note.items);
     }
 }

@@ -235,6 +235,8 @@ pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
         unsent: false,
         client_id: note.client_id.unwrap_or_default(),
         truncated: note.is_truncated,
+        more: false,
+        continued: false,
     }
 }
 
@@ -243,6 +245,9 @@ pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
     let unid = unid_from_proto(&note.unid)?;
     if note.unsent {
         return Err(Error::invalid(format!("the note {unid} is damaged there, or too large for the protocol")));
+    }
+    if note.more || note.continued {
+        return Err(Error::invalid(format!("some parts of the note {unid} are missing")));
     }
     let revision = revision_from_proto(note.revision)?;
     let record = RevisionRecord::decode(&note.history, revision)

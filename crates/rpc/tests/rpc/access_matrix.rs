@@ -117,7 +117,7 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         client.notes().read_attachment(request).await?.into_inner().message().await.map(drop)
     })));
     rows.push(("/doublet.v1.Replication/ReadReplicaNotes", FROM_READER, |client, _| Box::pin(async move {
-        let request = p::ReadReplicaNotesRequest { database: plan(), unids: vec![vec![1; 16]], truncated: false };
+        let request = p::ReadReplicaNotesRequest { database: plan(), unids: vec![vec![1; 16]], truncated: false, takes_parts: false };
         client.replication().read_replica_notes(request).await?.into_inner().message().await.map(drop)
     })));
     rows.push(("/doublet.v1.Replication/ReadContents", FROM_READER, |client, _| Box::pin(async move {

@@ -68,7 +68,12 @@ async fn listed(client: &Client) -> Vec<v1::ListedNote> {
 
 /// Reads a document as a local replica does.
 async fn read(client: &Client, unid: &[u8]) -> Option<v1::ReplicaNote> {
-    let request = v1::ReadReplicaNotesRequest { database: plan(), unids: vec![unid.to_vec()], truncated: false };
+    let request = v1::ReadReplicaNotesRequest {
+        database: plan(),
+        unids: vec![unid.to_vec()],
+        truncated: false,
+        takes_parts: false,
+    };
     let mut replies = client.replication().read_replica_notes(request).await.expect("readers may").into_inner();
     replies.message().await.expect("a reply").and_then(|reply| reply.notes.into_iter().next())
 }

@@ -421,7 +421,8 @@ impl RemoteDatabase<'_> {
             }
             Question::Notes { unids, are_truncated } => {
                 let unids = unids.iter().map(|unid| unid.0.to_vec()).collect();
-                let request = v1::ReadReplicaNotesRequest { database, unids, truncated: *are_truncated };
+                let truncated = *are_truncated;
+                let request = v1::ReadReplicaNotesRequest { database, unids, truncated, takes_parts: true };
                 let mut memory = self.server.memory.empty_permit();
                 let memory_max = self.server.memory.bytes_max();
                 let waiting = Arc::clone(&is_waiting);
@@ -437,7 +438,7 @@ impl RemoteDatabase<'_> {
                         if bytes > ANSWER_BYTES_MAX {
                             return Err(client::Status::resource_exhausted("the server sends more than was asked for"));
                         }
-                        notes.extend(reply.notes);
+                        reply.notes.into_iter().for_each(|note| add_part(&mut notes, note));
                     }
                     Ok(Reply::Notes(notes, memory))
                 })
@@ -585,6 +586,19 @@ async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Res
     waited.unwrap_or_else(|_| Err(silent(SILENCE_TIME_MAX)))
 }
 
+/// Adds a note that has arrived, or a part of the note before. A note of which a part is missing keeps `more`.
+fn add_part(notes: &mut Vec<v1::ReplicaNote>, part: v1::ReplicaNote) {
+    match notes.last_mut() {
+        Some(last) if last.more && last.unid == part.unid && part.continued => {
+            last.items.extend(part.items);
+            last.more = part.more;
+        }
+        // The rest cannot be sent any more.
+        Some(last) if last.more && last.unid == part.unid => *last = part,
+        _ => notes.push(part),
+    }
+}
+
 /// Takes memory for what has arrived. Waits if others hold it: a question that was asked before its turn waits for the
 /// memory of the answer before.
 async fn take_memory(memory: &mut MemoryPermit, bytes: usize, is_waiting: &AtomicBool) {
@@ -644,5 +658,42 @@ impl Drop for RemoteDatabase<'_> {
         if let Some(pending) = &self.ahead {
             pending.reply.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_notes_are_put_together() {
+        let part = |unid: u8, name: &str, continued, more| {
+            let items = vec![v1::Item { name: name.to_owned(), ..v1::Item::default() }];
+            v1::ReplicaNote { unid: vec![unid; 16], items, continued, more, ..v1::ReplicaNote::default() }
+        };
+        let put_together = |parts: Vec<v1::ReplicaNote>| {
+            let mut notes = Vec::new();
+            parts.into_iter().for_each(|part| add_part(&mut notes, part));
+            let names = |note: &v1::ReplicaNote| note.items.iter().map(|item| item.name.as_str()).collect::<String>();
+            let state = |note: &v1::ReplicaNote| match (note.unsent, note.more || note.continued) {
+                (true, _) => "unsent".to_owned(),
+                (false, true) => "incomplete".to_owned(),
+                (false, false) => names(note),
+            };
+            notes.iter().map(state).collect::<Vec<_>>()
+        };
+        let whole = vec![
+            part(1, "a", false, false),
+            part(2, "b", false, true),
+            part(2, "c", true, true),
+            part(2, "d", true, false),
+            part(3, "e", false, false),
+        ];
+        assert_eq!(put_together(whole), ["a", "bcd", "e"]);
+        let changed_meanwhile = v1::ReplicaNote { unid: vec![2; 16], unsent: true, ..v1::ReplicaNote::default() };
+        assert_eq!(put_together(vec![part(2, "b", false, true), changed_meanwhile]), ["unsent"]);
+        // What another server could send: parts of other notes, and parts without a beginning or an end.
+        let wrong = vec![part(1, "a", true, false), part(2, "b", false, true), part(3, "c", true, false)];
+        assert_eq!(put_together(wrong), ["incomplete", "incomplete", "incomplete"]);
     }
 }
