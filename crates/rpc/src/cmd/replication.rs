@@ -94,6 +94,12 @@ fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<A
     }
     let structure = access.database().record().ods;
     if structure < OdsVersion::WITH_REVISIONS {
+        if access.grant()?.is_server() {
+            context.services.requested_pulls.upgrade(access.database());
+            return Err(Error::State(format!(
+                "{database} has the older structure {structure} there and is being upgraded now; try again in a moment"
+            )));
+        }
         return Err(Error::State(format!(
             "{database} has structure {structure}, which does not replicate; the operator can upgrade it (`doublet db compact {database} --upgrade`)"
         )));
@@ -224,23 +230,17 @@ fn settings_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> 
     Ok(reading.replication_settings(&context.identity()?.name, own)?)
 }
 
-    are_truncated: bool,
-    /// The number of notes that were read.
-    done: usize,
-}
-
-impl ReplicaNoteStream {
 /// Notes that are being streamed to another server.
 #[derive(Clone)]
 pub(crate) struct ReplicaNoteStream {
     database: Option<v1::DatabaseKey>,
     unids: Vec<Unid>,
     /// `true` if the caller wants parts of documents only.
-    /// Begins a stream.
+    are_truncated: bool,
     /// `true` if the caller takes large notes in parts.
     takes_parts: bool,
-    pub(crate) fn begin(request: &v1::ReadReplicaNotesRequest) -> Result<Self> {
-        check_count(request.unids.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    /// The number of notes that were read.
+    done: usize,
     /// The part of the next note that was sent, if there is one.
     sent_part: Option<SentPart>,
 }
@@ -252,6 +252,12 @@ struct SentPart {
     revision: Option<v1::Revision>,
     /// The number of its items that were sent.
     items: usize,
+}
+
+impl ReplicaNoteStream {
+    /// Begins a stream.
+    pub(crate) fn begin(request: &v1::ReadReplicaNotesRequest) -> Result<Self> {
+        check_count(request.unids.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
         let unids: Vec<Unid> = request.unids.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?;
         if unids.iter().collect::<HashSet<_>>().len() < unids.len() {
             return Err(Error::invalid("a note is named twice"));
@@ -291,20 +297,14 @@ struct SentPart {
                 bytes += size;
                 notes.push(note);
             }
+            if stream.sent_part.is_some() {
+                break;
+            }
             stream.done += 1;
         }
         let ticket = reading.ticket();
         Ok(CallOutcome::when_durable((v1::ReplicaNotes { notes }, stream), ticket))
     }
-}
-            if stream.sent_part.is_some() {
-                break;
-            }
-
-/// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
-fn read_note(
-    context: &CallContext,
-    reading: &DatabaseSnapshot<'_>,
 
     /// Returns the next note, or the next part of it, with its approximate size in bytes, or `None` if it is left out.
     fn read_next(
@@ -360,6 +360,12 @@ fn part_of(mut note: v1::ReplicaNote, from: usize, bytes_max: usize) -> (v1::Rep
         _ => v1::ReplicaNote { unid: note.unid, items, more, continued: true, ..v1::ReplicaNote::default() },
     };
     (part, more.then_some(from + count))
+}
+
+/// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
+fn read_note(
+    context: &CallContext,
+    reading: &DatabaseSnapshot<'_>,
     (unid, is_wanted_truncated): (Unid, bool),
     shown: &ShownStates,
 ) -> Result<Option<(v1::ReplicaNote, u64)>> {

@@ -367,6 +367,8 @@ impl RequestedPulls for NoPulls {
     fn progress(&self, _: &Name, _: u64) -> Option<v1::RequestedPull> {
         Some(v1::RequestedPull { done: true, ..v1::RequestedPull::default() })
     }
+
+    fn upgrade(&self, _: &Arc<Database>) {}
 }
 
 /// Issues no certificates.

@@ -8,7 +8,7 @@
 //! Each request has a number. A pull about which nobody asks any more is cancelled after a minute: the command that
 //! requested it was interrupted, the time limit of its connection has passed, or its server is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use admin::AdminError;
 use admin::answer::record;
 use admin::request::ReplicateRequest;
 use admin::{Progress, ProgressCallback, Unit};
-use base::Name;
 use base::sync::Mutex;
+use base::{DbNumber, Name};
 use client::v1;
 use notes::Database;
 use rpc::backend::RequestedPulls;
@@ -52,6 +52,8 @@ pub(crate) struct PullRequests {
     replication: Arc<Replication>,
     /// The pulls by their numbers, which ascend.
     pulls: Mutex<BTreeMap<u64, Arc<RequestedPull>>>,
+    /// The databases that are upgraded because other servers replicate them.
+    upgrading: Arc<Mutex<HashSet<DbNumber>>>,
 }
 
 /// A push of this server: pulls that it has requested from another one.
@@ -73,7 +75,7 @@ struct RequestedPull {
 
 impl PullRequests {
     pub(crate) fn new(replication: &Arc<Replication>) -> Self {
-        Self { replication: Arc::clone(replication), pulls: Mutex::default() }
+        Self { replication: Arc::clone(replication), pulls: Mutex::default(), upgrading: Arc::default() }
     }
 
     /// Adds a pull, unless too many run.
@@ -129,6 +131,21 @@ impl RequestedPulls for PullRequests {
         *pull.questioned_at.lock() = self.replication.instance.clock.monotonic();
         let description = pull.description.lock().clone();
         Some(description)
+    }
+
+    fn upgrade(&self, database: &Arc<Database>) {
+        if !self.upgrading.lock().insert(database.number()) {
+            return;
+        }
+        let database = Arc::clone(database);
+        let replication = Arc::clone(&self.replication);
+        let upgrading = Arc::clone(&self.upgrading);
+        self.replication.runtime.spawn_blocking(move || {
+            if let Err(error) = replication.upgrade(&database) {
+                tracing::warn!(target: "replica", database = database.path(), %error, "cannot upgrade a database");
+            }
+            upgrading.lock().remove(&database.number());
+        });
     }
 }
 
@@ -200,14 +217,14 @@ fn connect_back(replication: &Replication, name: &Name) -> Result<RemoteServer, 
     let label = name.abbreviated();
     let server = replication.connect_to(name).map_err(|error| {
         AdminError::Refused(format!(
-            "it cannot connect back to {label}: {error}. `doublet server register {} --address` sets the address under \
+            "it cannot connect back to {label}: {error}. `doublet server set {} --address` sets the address under \
              which servers reach it",
             name.common()
         ))
     })?;
     if server.identity.name != *name {
         return Err(AdminError::Refused(format!(
-            "the server at the address of {label} is {}; `doublet server register {} --address` corrects the address",
+            "the server at the address of {label} is {}; `doublet server set {} --address` corrects the address",
             server.label(),
             name.common()
         )));
@@ -218,8 +235,12 @@ fn connect_back(replication: &Replication, name: &Name) -> Result<RemoteServer, 
 impl Replication {
     /// Connects to a registered server.
     pub(super) fn connect_to(&self, server: &Name) -> Result<RemoteServer, AdminError> {
-        let partner = server.canonical().to_owned();
-        self.connect(&ReplicateRequest { partner, ..ReplicateRequest::default() })
+        self.connect_to_partner(server.canonical())
+    }
+
+    /// Connects to a server that is given by its name or address.
+    pub(super) fn connect_to_partner(&self, partner: &str) -> Result<RemoteServer, AdminError> {
+        self.connect(&ReplicateRequest { partner: partner.to_owned(), ..ReplicateRequest::default() })
     }
 
     /// Asks another server to take over the changes of databases from this one, and waits until it has. Returns a row
@@ -366,9 +387,34 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
 mod tests {
     use base::memory::MemoryShares;
     use instance::certificate::CertificateFiles;
+    use notes::{DatabaseKind, NewDatabase, OdsVersion};
     use sample::Sample;
 
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_database_of_an_older_structure_is_upgraded_for_other_servers() {
+        const PATH: &str = "old.nsf";
+        let instance = Arc::new(Sample::new().instance);
+        let databases = &instance.databases;
+        let new = NewDatabase::new(PATH, "Old", DatabaseKind::Standard, admin::databases::server_only_acl(&instance));
+        let record = databases.database_create(&new).expect("it is new").record().as_ref().clone();
+        databases.close_idle();
+        let mut batch = store::Batch::new();
+        let old = notes::DatabaseRecord { ods: OdsVersion::OLDEST, ..record };
+        batch.put(store::Table::Catalog, format!("p{PATH}").as_bytes(), &old.encode());
+        instance.store.commit(&batch).expect("it is written");
+        let database = databases.database_open(PATH).expect("it exists");
+        assert_eq!(database.record().ods, OdsVersion::OLDEST);
+        let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
+        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files, &MemoryShares::unlimited())));
+        requests.upgrade(&database);
+        requests.upgrade(&database);
+        while !requests.upgrading.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(database.record().ods, OdsVersion::CURRENT);
+    }
 
     #[tokio::test]
     async fn a_server_has_a_few_pulls_at_a_time_which_only_it_sees() {
