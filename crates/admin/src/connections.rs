@@ -24,10 +24,10 @@ pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminR
     match request {
         ConnectionRequest::Add(request) => add(instance, request),
         ConnectionRequest::List => list(instance),
-        ConnectionRequest::Remove { destination, on } => {
+        ConnectionRequest::Remove { destination, name, on } => {
             let source = source(instance, on.as_deref());
             let destination = server_name(instance, &destination);
-            instance.directory.connection_remove(&source, &destination)?;
+            instance.directory.connection_remove(&source, &destination, name.as_deref().unwrap_or_default())?;
             let other = destination.abbreviated();
             Ok(Answer::message(format!("The connection from {} to {other} was removed.", source.abbreviated())))
         }
@@ -49,6 +49,7 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
         note: NoteId(0),
         source,
         destination,
+        name: request.name.unwrap_or_default(),
         schedule,
         replication_type: match request.direction {
             ConnectionDirection::Pull => ReplicationType::Pull,
@@ -61,8 +62,10 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
         priorities: request.priorities.iter().map(|priority| to_priority(*priority)).collect(),
         databases: request.databases,
     };
-    let is_same =
-        |other: &Arc<Connection>| other.source == connection.source && other.destination == connection.destination;
+    let is_same = |other: &Arc<Connection>| {
+        (&other.source, &other.destination) == (&connection.source, &connection.destination)
+            && other.name.eq_ignore_ascii_case(&connection.name)
+    };
     let has_replaced = all(instance)?.iter().any(is_same);
     instance.directory.connection_set(&connection)?;
     let source = connection.source.abbreviated();
@@ -76,7 +79,8 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
     if !has_replaced {
         return Ok(answer);
     }
-    Ok(answer.with_message("The earlier connection of these servers was replaced.".to_owned()))
+    Ok(answer
+        .with_message("The earlier connection of these servers was replaced; --name adds a further one.".to_owned()))
 }
 
 /// Returns the name of the server that connects.
@@ -125,6 +129,7 @@ fn list(instance: &Instance) -> AdminResult {
         record(vec![
             ("server", json!(connection.source.abbreviated())),
             ("with", json!(connection.destination.abbreviated())),
+            ("name", json!(connection.name)),
             ("direction", json!(connection.replication_type.name())),
             ("schedule", json!(connection.schedule.to_string())),
             ("time_limit_minutes", json!(connection.time_limit_minutes)),
@@ -145,6 +150,7 @@ mod tests {
     fn request(destination: &str, every: &str) -> NewConnectionRequest {
         NewConnectionRequest {
             destination: destination.to_owned(),
+            name: None,
             every: every.to_owned(),
             direction: ConnectionDirection::PullPush,
             days: None,
@@ -199,7 +205,10 @@ mod tests {
         let schedule = "every 10min on Mon,Tue,Wed,Thu,Fri at 08:00-22:00,23:30 UTC";
         let source = instance.directory.options().server.abbreviated();
         let lets = format!("{source} lets {} take over its changes {schedule}.", spoke.abbreviated());
-        assert_eq!(said, [lets, "The earlier connection of these servers was replaced.".to_owned()]);
+        assert_eq!(
+            said,
+            [lets, "The earlier connection of these servers was replaced; --name adds a further one.".to_owned()]
+        );
         let rows = execute(instance, ConnectionRequest::List).expect("they are listed").data;
         let row = rows.as_array().into_iter().flatten().find(|row| row["direction"] == "push").expect("it is listed");
         assert_eq!((&row["schedule"], &row["time_limit_minutes"]), (&json!(schedule), &json!(120)), "{rows}");
@@ -211,10 +220,20 @@ mod tests {
         ] {
             assert!(execute(instance, ConnectionRequest::Add(invalid.clone())).is_err(), "{invalid:?}");
         }
-        let remove = |on: Option<&str>, to: &str| {
-            execute(instance, ConnectionRequest::Remove { destination: to.to_owned(), on: on.map(str::to_owned) })
+        let further = NewConnectionRequest { name: text("night"), ..request.clone() };
+        execute(instance, ConnectionRequest::Add(further)).expect("it has another name");
+        assert_eq!(all(instance).expect("they are listed").len(), 3);
+        let remove_named = |on: Option<&str>, to: &str, name: Option<&str>| {
+            let request = ConnectionRequest::Remove {
+                destination: to.to_owned(),
+                name: name.map(str::to_owned),
+                on: on.map(str::to_owned),
+            };
+            execute(instance, request)
         };
+        let remove = |on: Option<&str>, to: &str| remove_named(on, to, None);
         remove(None, "spoke.acme.test").expect("it exists");
+        remove_named(None, "spoke.acme.test", Some("Night")).expect("it exists");
         assert!(remove(None, "spoke.acme.test").is_err());
         remove(Some("spoke.acme.test"), &own).expect("it exists");
         assert_eq!(all(instance).expect("they are listed"), []);

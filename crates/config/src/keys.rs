@@ -460,6 +460,10 @@ configuration! {
         replicators: u64 = "1" in ["1", "32"];
         /// Compresses (gzip) what this server receives from others, for slow lines. It costs processor time on both.
         compression: bool = "false";
+        /// Difference between the clocks of two servers above which a replication warns. Nothing is lost by a greater
+        /// difference, but times of documents mislead people, and the later of two concurrent changes of a mark may be
+        /// the wrong one.
+        clock_warning: ConfigDuration = "10min" in ["1s", "1d"];
         /// Number of days for which the documents of log.nsf about replications are kept.
         log_days: u64 = "7" in ["1", "3650"];
     }

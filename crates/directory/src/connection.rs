@@ -11,7 +11,7 @@ use crate::connection_schedule::{ConnectionSchedule, Days, TimeRange};
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
-use crate::limits::{CONNECTION_DATABASES_MAX, CONNECTION_MINUTES_MAX};
+use crate::limits::{CONNECTION_DATABASES_MAX, CONNECTION_MINUTES_MAX, CONNECTION_NAME_BYTES_MAX};
 use crate::person::check_name;
 
 /// Form of connection notes.
@@ -26,6 +26,8 @@ pub struct Connection {
     pub source: Name,
     /// The server to which it connects.
     pub destination: Name,
+    /// Tells it from other connections of the same servers. Empty if it has no name.
+    pub name: String,
     /// When the connection is used.
     pub schedule: ConnectionSchedule,
     /// The directions.
@@ -76,6 +78,7 @@ impl Connection {
             note,
             source: Name::new(items::text(items, items::SOURCE)?),
             destination: Name::new(items::text(items, items::DESTINATION)?),
+            name: items::text(items, items::CONNECTION_NAME).unwrap_or_default().to_owned(),
             schedule: read_schedule(items)?,
             replication_type: match items::text(items, items::REPLICATION_TYPE) {
                 Some(text) => ReplicationType::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text))?,
@@ -101,6 +104,7 @@ impl Connection {
         items::set_text(items, items::TYPE, Some(FORM));
         items::set_names(items, items::SOURCE, &[self.source.canonical().to_owned()]);
         items::set_names(items, items::DESTINATION, &[self.destination.canonical().to_owned()]);
+        items::set_text(items, items::CONNECTION_NAME, (!self.name.is_empty()).then_some(self.name.as_str()));
         let schedule = &self.schedule;
         items::set_text(items, items::REPEAT_INTERVAL, Some(&schedule.interval_minutes.to_string()));
         let days = if schedule.days == Days::ALL { Vec::new() } else { schedule.days.names() };
@@ -120,6 +124,9 @@ impl Connection {
     pub(crate) fn check(&self) -> Result<()> {
         check_name(self.source.canonical())?;
         check_name(self.destination.canonical())?;
+        if self.name.len() > CONNECTION_NAME_BYTES_MAX || self.name.contains(|c: char| c.is_control() || c == '|') {
+            return Err(Error::name(&self.name, "the name of a connection has up to 64 bytes, and no bar"));
+        }
         self.schedule.check()?;
         if let Some(minutes) = self.time_limit_minutes.filter(|limit| !(1..=CONNECTION_MINUTES_MAX).contains(limit)) {
             return Err(Error::name(&minutes.to_string(), "the time limit must be from 1 minute to 30 days"));
@@ -133,15 +140,16 @@ impl Connection {
     /// Returns kind and names, for messages.
     #[must_use]
     pub fn label(&self) -> String {
-        format!("connection from {} to {}", self.source.abbreviated(), self.destination.abbreviated())
+        let name = if self.name.is_empty() { String::new() } else { format!("{} ", self.name) };
+        format!("connection {name}from {} to {}", self.source.abbreviated(), self.destination.abbreviated())
     }
 
     pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
-        vec![LookupKey::connection(&self.source, &self.destination)]
+        vec![LookupKey::connection(&self.source, &self.destination, &self.name)]
     }
 
     pub(crate) fn sort_text(&self) -> String {
-        format!("{} {}", self.source.abbreviated(), self.destination.abbreviated())
+        format!("{} {} {}", self.source.abbreviated(), self.destination.abbreviated(), self.name)
     }
 }
 
@@ -174,6 +182,7 @@ mod tests {
             note: NoteId(4),
             source: Name::new("hub/Acme"),
             destination: Name::new("spoke/Acme"),
+            name: "by day".to_owned(),
             schedule: ConnectionSchedule {
                 days: Days::parse("Mon-Fri").expect("valid"),
                 times: TimeRange::parse_list("08:00-22:00,23:30").expect("valid"),
@@ -223,5 +232,8 @@ mod tests {
         }
         assert!(Connection { databases: vec!["../x".to_owned()], ..connection() }.check().is_err());
         assert!(Connection { source: Name::new(""), ..connection() }.check().is_err());
+        for name in ["x".repeat(CONNECTION_NAME_BYTES_MAX + 1), "a|b".to_owned(), "a\nb".to_owned()] {
+            assert!(Connection { name, ..connection() }.check().is_err());
+        }
     }
 }

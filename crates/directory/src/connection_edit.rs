@@ -19,24 +19,24 @@ impl Directory {
         })
     }
 
-    /// Adds a connection, or replaces the one between the same servers. The note ID is ignored.
+    /// Adds a connection, or replaces the one with the same name between the same servers. The note ID is ignored.
     pub fn connection_set(&self, connection: &Connection) -> Result<()> {
         let mut edit = self.edit()?;
         let mut connection = connection.clone();
-        connection.note = match edit.find(&LookupKey::connection(&connection.source, &connection.destination))? {
-            Some(record) => record.note(),
-            None => NoteId(0),
-        };
+        let key = LookupKey::connection(&connection.source, &connection.destination, &connection.name);
+        connection.note = edit.find(&key)?.map_or(NoteId(0), |record| record.note());
         edit.save(&Record::Connection(Arc::new(connection)))?;
         self.commit_durable(edit)
     }
 
-    /// Removes the connection between two servers. Returns [`Error::NotFound`] if there is none.
-    pub fn connection_remove(&self, source: &Name, destination: &Name) -> Result<()> {
+    /// Removes the connection with a name between two servers. Returns [`Error::NotFound`] if there is none.
+    pub fn connection_remove(&self, source: &Name, destination: &Name, name: &str) -> Result<()> {
         let mut edit = self.edit()?;
-        let found = edit.find(&LookupKey::connection(source, destination))?;
+        let found = edit.find(&LookupKey::connection(source, destination, name))?;
         let found = found.ok_or_else(|| {
-            Error::not_found(format!("connection from {} to {}", source.abbreviated(), destination.abbreviated()))
+            let named = if name.is_empty() { "without a name" } else { name };
+            let servers = format!("from {} to {}", source.abbreviated(), destination.abbreviated());
+            Error::not_found(format!("connection {named} {servers}"))
         })?;
         edit.remove(found.note())?;
         self.commit_durable(edit)

@@ -46,6 +46,7 @@ pub(crate) const REPLICATION_BANDWIDTH: &str = "RepBandwidth";
 pub(crate) const REPLICATION_PRIORITY: &str = "RepPriority";
 pub(crate) const DAYS: &str = "DaysOfWeek";
 pub(crate) const CONNECT_TIMES: &str = "ConnectTimes";
+pub(crate) const CONNECTION_NAME: &str = "ConnectionName";
 pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.

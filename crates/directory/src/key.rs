@@ -70,9 +70,10 @@ impl LookupKey {
         Self::new('s', &fold(subject))
     }
 
-    /// Creates the key of the connection from one server to another.
-    pub(crate) fn connection(source: &Name, destination: &Name) -> Self {
-        Self::new('c', &format!("{}|{}", fold_name(source.canonical()), fold_name(destination.canonical())))
+    /// Creates the key of a connection from one server to another. Its name may be empty.
+    pub(crate) fn connection(source: &Name, destination: &Name, name: &str) -> Self {
+        let servers = format!("{}|{}", fold_name(source.canonical()), fold_name(destination.canonical()));
+        Self::new('c', &if name.is_empty() { servers } else { format!("{servers}|{}", fold(name)) })
     }
 
     /// Creates the key by which the groups are found that list the given member.

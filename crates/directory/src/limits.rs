@@ -124,5 +124,11 @@ pub const CONNECTION_DATABASES_MAX: usize = 1_000;
 /// Maximum number of times of the day at which a connection is used.
 pub const CONNECTION_TIMES_MAX: usize = 100;
 
+/// Maximum number of names in each of the lists of a server document that admit and exclude other servers.
+pub const SERVER_ACCESS_NAMES_MAX: usize = 1_000;
+
+/// Maximum length of the name of a connection in bytes.
+pub const CONNECTION_NAME_BYTES_MAX: usize = 64;
+
 /// Maximum number of minutes between two replications of a connection: 30 days.
 pub const CONNECTION_MINUTES_MAX: u32 = 30 * 24 * 60;

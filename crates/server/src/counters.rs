@@ -5,7 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use admin::AdminError;
 use mail::submission::{Origin, ReceivedProtocol};
+use replica::PullStatistics;
 use sasl::LoginProtocol;
 
 /// A counter that never decreases.
@@ -14,8 +16,8 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `more` to the counter.
-    pub fn add(&self, more: usize) {
-        self.0.fetch_add(more as u64, Ordering::Relaxed);
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Returns the current value.
@@ -65,6 +67,37 @@ impl MailCounters {
             (ReceivedProtocol::Lmtp, _) => lmtp,
             (_, Some(_)) => submission,
             (_, None) => smtp,
+        }
+    }
+}
+
+/// Counters of the replications of this server since its start. A replication takes over the changes of one database.
+#[derive(Debug, Default)]
+pub struct ReplicationCounters {
+    /// Replications that brought everything.
+    pub successful: Counter,
+    /// Replications that failed, and attempts to reach another server.
+    pub failed: Counter,
+    /// Notes that were received.
+    pub received: Counter,
+    /// Notes of which two versions had to be brought together.
+    pub conflicts: Counter,
+    /// Bytes of lists, notes and attachments that were received.
+    pub received_bytes: Counter,
+    /// Number of connections of this server whose last use failed.
+    pub failing_connections: AtomicU64,
+}
+
+impl ReplicationCounters {
+    /// Counts a replication of a database. One that was cut off counts neither as successful nor as failed.
+    pub fn add(&self, statistics: &PullStatistics, bytes: u64, error: Option<&AdminError>) {
+        self.received.add(statistics.received);
+        self.conflicts.add(statistics.conflicts);
+        self.received_bytes.add(bytes);
+        match error {
+            None => self.successful.add(1),
+            Some(AdminError::Cancelled) => {}
+            Some(_) => self.failed.add(1),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use admin::answer::record;
 use admin::replication_log::LogEntry;
 use admin::request::ReplicateRequest;
-use admin::servers::server_name;
+use admin::servers::{self, server_name};
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
 use base::memory::MemoryShares;
 use base::sync::{Condvar, Mutex, MutexGuard};
@@ -44,8 +44,8 @@ mod schedule;
 mod source;
 
 use database_pull::{
-    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning, counts_of,
-    disabled_message, for_each_database, new_replica, pull_changes,
+    Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning, counts_of, disabled_message,
+    for_each_database, new_replica, pull_changes,
 };
 pub use join::join;
 pub use local::{LocalReplication, LocalStore, replicate as replicate_local};
@@ -54,9 +54,11 @@ pub(crate) use log::remove_old as remove_old_log_entries;
 use mail::MailConnections;
 pub(crate) use push::PullRequests;
 use rows::{Comparable, comparable, listing, preview_row};
-use schedule::ConnectionRun;
 pub use schedule::run;
+use schedule::{ConnectionKey, ConnectionRun};
 use source::{Partner, RemoteDatabase, RemoteServer};
+
+use crate::counters::ReplicationCounters;
 
 /// Pause between two reports of a replication that waits for another one of its database.
 const TURN_PAUSE: Duration = Duration::from_millis(500);
@@ -69,9 +71,10 @@ pub struct Replication {
     instance: Arc<Instance>,
     files: CertificateFiles,
     runtime: Handle,
-    /// The connections of this server that were used since its start, by their destinations.
-    runs: Mutex<HashMap<Name, ConnectionRun>>,
+    /// The connections of this server that were used since its start.
+    runs: Mutex<HashMap<ConnectionKey, ConnectionRun>>,
     log: ReplicationLog,
+    pub(crate) counters: Arc<ReplicationCounters>,
     /// The memory of what arrives.
     memory: Arc<MemoryShares>,
     /// The databases that take over changes now.
@@ -94,6 +97,7 @@ impl Replication {
             runtime: Handle::current(),
             runs: Mutex::default(),
             log: ReplicationLog::new(instance),
+            counters: Arc::default(),
             memory: Arc::clone(memory),
             busy: Mutex::default(),
             freed: Condvar::new(),
@@ -154,7 +158,7 @@ impl Replication {
             answer.messages.push(disabled_message(&pulled.path, &server));
         }
         let clock_difference = pulled.iter().map(|pulled| pulled.clock_difference).max().unwrap_or_default();
-        if clock_difference > CLOCK_DIFFERENCE_MAX {
+        if clock_difference > self.instance.config.replication.clock_warning.0 {
             answer.messages.push(clock_warning(&server, clock_difference));
         }
         Ok(answer)
@@ -173,8 +177,7 @@ impl Replication {
         let organization = &self.instance.config.server.organization;
         let directory = &self.instance.directory;
         let find_identity = |name: &Name| Ok(directory.server_identity(name)?);
-        // A registered server is found by its name.
-        let registered = directory.server(&server_name(&self.instance, &request.partner))?;
+        let registered = servers::find(&self.instance, &request.partner)?;
         let known = registered.as_ref().and_then(|server| server.address.as_deref());
         let address = known.unwrap_or(&request.partner);
         let registered_name = registered.as_ref().map(|server| server.name.common());
@@ -235,6 +238,7 @@ impl Replication {
             Err(error) => run.result = error.to_string(),
         }
         if !pulled.is_disabled {
+            self.counters.add(&pulled.statistics, pulled.bytes, outcome.as_ref().err());
             self.log.record(run);
         }
         outcome.map(|()| pulled)
@@ -273,7 +277,7 @@ impl Replication {
         self.upgrade(&database)?;
         let clock = self.instance.clock.now();
         pulled.clock_difference = clock.since(source.clock).max(source.clock.since(clock));
-        if pulled.clock_difference > CLOCK_DIFFERENCE_MAX {
+        if pulled.clock_difference > self.instance.config.replication.clock_warning.0 {
             tracing::warn!(target: "replica", "{}", clock_warning(server, pulled.clock_difference));
         }
         let databases = &self.instance.databases;
@@ -291,6 +295,7 @@ impl Replication {
             return;
         }
         let now = self.instance.clock.now();
+        self.counters.failed.add(1);
         self.log.record(LogEntry {
             other: other.clone(),
             initiator: initiator.name().to_owned(),

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use admin::control;
 use admin::request::{ConnectionRequest, ServerRequest, TlsRequest};
@@ -316,6 +317,7 @@ impl Server {
             sessions: Arc::clone(&self.sessions),
             logins: Arc::clone(&self.logins),
             updater: Arc::clone(&self.updater),
+            replication_counters: Arc::clone(&self.replication.counters),
             shutdown: self.shutdown.clone(),
             listeners,
         });
@@ -408,6 +410,11 @@ impl Server {
             fields.insert("running".to_owned(), true.into());
             fields.insert("connections".to_owned(), self.connections.count().into());
             fields.insert("waiting_transactions".to_owned(), pool.depth.into());
+            let replications = &self.replication.counters;
+            fields.insert("replications".to_owned(), replications.successful.get().into());
+            fields.insert("replications_failed".to_owned(), replications.failed.get().into());
+            let failing = replications.failing_connections.load(Ordering::Relaxed);
+            fields.insert("connections_failing".to_owned(), failing.into());
         }
         Ok(answer)
     }

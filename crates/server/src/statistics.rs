@@ -16,7 +16,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use wire::{Connections, Shutdown, VerbStatistics, WorkerPool};
 
 use crate::admin_http::StatusSource;
-use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
+use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters, ReplicationCounters};
 use crate::listeners::{ListenerCounters, ListenerProbe, ListenerProtocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
@@ -47,6 +47,8 @@ pub struct ServerStatistics {
     pub logins: Arc<Logins>,
     /// The task that keeps views up to date.
     pub updater: Arc<ViewUpdater>,
+    /// The counters of replications.
+    pub replication_counters: Arc<ReplicationCounters>,
     /// The state of the shutdown.
     pub shutdown: Shutdown,
     /// The probes of all listeners except the administration port.
@@ -83,6 +85,7 @@ impl Collector for ServerStatistics {
         self.write_blobs(out)?;
         self.write_full_text(out)?;
         self.write_views(out)?;
+        self.write_replication(out)?;
         write_process(out)
     }
 }
@@ -263,6 +266,22 @@ impl ServerStatistics {
         out.gauge("update_waiting", "Databases waiting for an update of their views.", self.updater.waiting_count())
     }
 
+    fn write_replication(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let replication = &self.replication_counters;
+        let counters = [
+            ("replica_successful", "Replications of a database that brought everything.", &replication.successful),
+            ("replica_failed", "Replications of a database that failed.", &replication.failed),
+            ("replica_received", "Notes received from other servers.", &replication.received),
+            ("replica_conflicts", "Notes of which two versions were brought together.", &replication.conflicts),
+            ("replica_received_bytes", "Bytes received from other servers.", &replication.received_bytes),
+        ];
+        for (name, help, count) in counters {
+            out.counter(name, help, count.get())?;
+        }
+        let failing = replication.failing_connections.load(Ordering::Relaxed);
+        out.gauge("replica_connections_failing", "Connections whose last use failed.", failing)
+    }
+
     fn write_logins(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         let samples = LOGIN_PROTOCOLS.into_iter().flat_map(|protocol| {
             let (succeeded, failed) = self.logins.counts(protocol);
@@ -359,6 +378,7 @@ mod tests {
             memory: MemoryShares::unlimited(),
             traffic: BTreeMap::new(),
             mail_counters: Arc::default(),
+            replication_counters: Arc::default(),
             sessions,
             logins,
             shutdown: Shutdown::new(),

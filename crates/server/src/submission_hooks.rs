@@ -79,9 +79,9 @@ impl SubmissionHooks for ServerSubmissionHooks {
         );
         let counters = self.counters.for_origin(origin);
         counters.accepted.add(1);
-        counters.accepted_bytes.add(size_bytes);
-        self.counters.delivered.add(delivered);
-        self.counters.queued.add(queued);
+        counters.accepted_bytes.add(size_bytes as u64);
+        self.counters.delivered.add(delivered as u64);
+        self.counters.queued.add(queued as u64);
         if queued > 0 {
             self.queued.notify_one();
         }

@@ -18,6 +18,10 @@ pub enum ConnectionRequest {
         /// The server to which the connection leads.
         #[arg(value_name = "SERVER")]
         destination: String,
+        /// The name of the connection, if it has one.
+        #[arg(long, value_name = "TEXT")]
+        #[serde(default)]
+        name: Option<String>,
         /// The server that connects. Default: this server.
         #[arg(long, value_name = "SERVER")]
         #[serde(default)]
@@ -30,11 +34,16 @@ pub enum ConnectionRequest {
 #[command(after_help = "Options that are not given have their default, also if the connection exists already.\n\
                         Examples: doublet connection add spoke.acme.example --every 15min\n          \
                         doublet connection add hub.acme.example --days Mon-Fri --times 08:00-22:00 --every 10min\n          \
-                        doublet connection add hub.acme.example --times 03:00 --direction pull --time-limit 2h")]
+                        doublet connection add hub.acme.example --name night --times 03:00 --direction pull --time-limit 2h")]
 pub struct NewConnectionRequest {
     /// The other server. It must be registered (`doublet server list`).
     #[arg(value_name = "SERVER")]
     pub destination: String,
+    /// Tells it from other connections to the same server. A connection with the same name, or also without one, is
+    /// changed.
+    #[arg(long, value_name = "TEXT")]
+    #[serde(default)]
+    pub name: Option<String>,
     /// The pause between two replications, from 1min to 30d.
     #[arg(long, value_name = "DURATION", default_value = "15min")]
     #[serde(default = "default_interval")]

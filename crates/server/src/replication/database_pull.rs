@@ -21,10 +21,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// takes nothing for a minute.
 const PIECE_PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// Difference of the clocks of two servers above which a replication warns. Nothing is lost by a greater difference,
-/// but times of documents mislead people, and the later of two concurrent changes of a mark may be the wrong one.
-pub(super) const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(600);
-
 /// Executes `work` for databases. A failure in one database does not stop the others. Returns the results, and the
 /// failures as a text. The failure of a single database is returned as it is.
 pub(super) fn for_each_database<T>(

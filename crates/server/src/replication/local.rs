@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::database_pull::{
-    CLOCK_DIFFERENCE_MAX, PullOptions, PulledDatabase, TargetDatabase, clock_warning, disabled_message,
-    for_each_database, new_replica, pull_changes,
+    PullOptions, PulledDatabase, TargetDatabase, clock_warning, disabled_message, for_each_database, new_replica,
+    pull_changes,
 };
 use super::offer::PushedDatabase;
 use super::source::{CONNECT_TIME_MAX, MESSAGE_BYTES_MAX, RemoteDatabase, RemoteServer};
@@ -367,7 +367,7 @@ impl LocalSession<'_> {
             }
             let clock = self.instance.clock.now();
             let difference = clock.since(source.clock).max(source.clock.since(clock));
-            if difference > CLOCK_DIFFERENCE_MAX {
+            if difference > self.instance.config.replication.clock_warning.0 {
                 messages.push(clock_warning(&self.server, difference));
             }
             rows.push(pulled.to_row());

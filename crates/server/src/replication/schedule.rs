@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::connections;
@@ -22,6 +23,19 @@ use super::due::{LastUse, Moment, is_due};
 
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);
+
+/// A connection of this server: the other one, and the name that tells it from others to the same server.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct ConnectionKey {
+    destination: Name,
+    name: String,
+}
+
+impl ConnectionKey {
+    fn of(connection: &Connection) -> Self {
+        Self { destination: connection.destination.clone(), name: connection.name.clone() }
+    }
+}
 
 /// The last use of a connection.
 #[derive(Clone)]
@@ -48,7 +62,7 @@ struct Exchanged {
 pub async fn run(replication: Arc<Replication>, shutdown: Shutdown) {
     let replicators = usize::try_from(replication.instance.config.replication.replicators).unwrap_or(1);
     let mut uses = JoinSet::new();
-    let mut in_use: HashMap<Id, Name> = HashMap::new();
+    let mut in_use: HashMap<Id, ConnectionKey> = HashMap::new();
     loop {
         if uses.len() < replicators {
             for connection in due_connections(&replication, in_use.values().cloned().collect()).await {
@@ -57,9 +71,9 @@ pub async fn run(replication: Arc<Replication>, shutdown: Shutdown) {
                 }
                 let task = Arc::clone(&replication);
                 let stop = shutdown.clone();
-                let destination = connection.destination.clone();
+                let key = ConnectionKey::of(&connection);
                 let started = uses.spawn_blocking(move || task.use_and_record(&connection, &stop));
-                in_use.insert(started.id(), destination);
+                in_use.insert(started.id(), key);
             }
         }
         tokio::select! {
@@ -83,7 +97,7 @@ pub async fn run(replication: Arc<Replication>, shutdown: Shutdown) {
 
 /// Returns the connections of this server that are due and not in use, the one first that was not used for the longest
 /// time.
-async fn due_connections(replication: &Arc<Replication>, in_use: Vec<Name>) -> Vec<Arc<Connection>> {
+async fn due_connections(replication: &Arc<Replication>, in_use: Vec<ConnectionKey>) -> Vec<Arc<Connection>> {
     let task = Arc::clone(replication);
     match tokio::task::spawn_blocking(move || task.due_connections(&in_use)).await {
         Ok(Ok(due)) => return due,
@@ -94,15 +108,17 @@ async fn due_connections(replication: &Arc<Replication>, in_use: Vec<Name>) -> V
 }
 
 impl Replication {
-    fn due_connections(&self, in_use: &[Name]) -> Result<Vec<Arc<Connection>>, AdminError> {
+    fn due_connections(&self, in_use: &[ConnectionKey]) -> Result<Vec<Arc<Connection>>, AdminError> {
         let own = &self.instance.directory.options().server;
         let now = self.moment();
         let mut due = connections::all(&self.instance)?;
-        let runs = self.runs.lock();
-        let last_use = |connection: &Connection| runs.get(&connection.destination).map(|run| run.last);
+        let mut runs = self.runs.lock();
+        runs.retain(|key, _| due.iter().any(|connection| ConnectionKey::of(connection) == *key));
+        self.count_failing(&runs);
+        let last_use = |connection: &Connection| runs.get(&ConnectionKey::of(connection)).map(|run| run.last);
         due.retain(|connection| {
             connection.source == *own
-                && !in_use.contains(&connection.destination)
+                && !in_use.contains(&ConnectionKey::of(connection))
                 && is_due(&connection.schedule, last_use(connection), now)
         });
         due.sort_by_key(|connection| last_use(connection).map(|last| last.ended_at));
@@ -137,8 +153,9 @@ impl Replication {
             }
             Err(error) => tracing::warn!(target: "replica", server, %error, "replication failed; will retry"),
         }
+        let key = ConnectionKey::of(connection);
         let mut runs = self.runs.lock();
-        let failures = runs.get(&connection.destination).map_or(0, |run| run.last.failures);
+        let failures = runs.get(&key).map_or(0, |run| run.last.failures);
         let failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };
         let ended = self.moment();
         let run = ConnectionRun {
@@ -146,7 +163,13 @@ impl Replication {
             ended: ended.wall,
             outcome: outcome.map_err(|error| error.to_string()),
         };
-        runs.insert(connection.destination.clone(), run);
+        runs.insert(key, run);
+        self.count_failing(&runs);
+    }
+
+    fn count_failing(&self, runs: &HashMap<ConnectionKey, ConnectionRun>) {
+        let failing = runs.values().filter(|run| run.outcome.is_err()).count();
+        self.counters.failing_connections.store(failing as u64, Ordering::Relaxed);
     }
 
     /// Uses a connection: exchanges the changes of its databases, and counts them. If some databases fail, the others
@@ -201,10 +224,14 @@ impl Replication {
     pub(crate) fn add_runs(&self, answer: &mut Answer) {
         let own = self.instance.directory.options().server.abbreviated();
         let runs = self.runs.lock();
-        let by_label = |label: &str| runs.iter().find(|(name, _)| name.abbreviated() == label).map(|(_, run)| run);
+        let find = |with: &str, name: &str| {
+            let is_same = |key: &ConnectionKey| key.destination.abbreviated() == with && key.name == name;
+            runs.iter().find(|(key, _)| is_same(key)).map(|(_, run)| run)
+        };
         for row in answer.data.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             let is_own = row.get("server").and_then(Value::as_str) == Some(&own);
-            let run = row.get("with").and_then(Value::as_str).filter(|_| is_own).and_then(by_label);
+            let text = |field: &str| row.get(field).and_then(Value::as_str).unwrap_or_default();
+            let run = is_own.then(|| find(text("with"), text("name"))).flatten();
             let result = run.map(|run| match &run.outcome {
                 Ok(Exchanged { received, sent, is_cut_off }) => {
                     let end = if *is_cut_off { ", then the time limit ended it" } else { "" };

@@ -39,6 +39,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         logins: Logins::new(instance, Arc::clone(&sessions)),
         sessions,
         mail_counters: Arc::default(),
+        replication_counters: Arc::default(),
         updater: Arc::new(ViewUpdater::new(instance)),
         shutdown: Shutdown::new(),
         listeners: Vec::new(),
