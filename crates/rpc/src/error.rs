@@ -176,6 +176,9 @@ fn login_status(error: LoginError) -> (Code, &'static str, &'static str) {
         LoginError::Malformed | LoginError::NotBase64 => {
             (Code::InvalidArgument, "malformed", "invalid response for this authentication mechanism")
         }
+        LoginError::MailFileElsewhere => {
+            (Code::FailedPrecondition, "other-server", "the mail file of this account is on another server")
+        }
         LoginError::TooLong => (Code::InvalidArgument, "malformed", "the response is too long"),
         LoginError::Cancelled => (Code::InvalidArgument, "malformed", "the exchange was cancelled"),
         LoginError::MechanismNotOffered => {

@@ -41,6 +41,9 @@ pub enum LoginError {
     /// The client cancelled the exchange.
     #[error("the exchange was cancelled")]
     Cancelled,
+    /// The credentials are right, but the mail file of the account is on another server.
+    #[error("the mail file of this account is on another server")]
+    MailFileElsewhere,
     /// Logins cannot be checked at present.
     #[error("logins cannot be checked now, try again later")]
     Unavailable,
@@ -69,9 +72,12 @@ impl LoginError {
             | Self::Malformed
             | Self::TooLong
             | Self::ChannelBinding => true,
-            Self::NotBase64 | Self::MechanismNotOffered | Self::TlsRequired | Self::Cancelled | Self::Unavailable => {
-                false
-            }
+            Self::NotBase64
+            | Self::MechanismNotOffered
+            | Self::TlsRequired
+            | Self::Cancelled
+            | Self::MailFileElsewhere
+            | Self::Unavailable => false,
         }
     }
 }

@@ -150,7 +150,7 @@ impl Logins {
                 let home = Name::new(&person.mail_server).abbreviated();
                 let path = person.mail_file.as_str();
                 tracing::warn!(target: "login", login = %person.name, home, "refused a login: the mail file is on another server; `doublet replicate {home} {path}` makes a replica");
-                return Err(LoginError::Unavailable);
+                return Err(LoginError::MailFileElsewhere);
             }
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
                 // The person was created elsewhere, or the mail file was deleted. It is created like any new one.

@@ -94,6 +94,9 @@ fn reply(error: LoginError) -> (ResponseStatus, &'static str) {
             (ResponseStatus::No, "[CANNOT] this authentication mechanism is not available")
         }
         LoginError::TlsRequired => (ResponseStatus::No, "[PRIVACYREQUIRED] login requires an encrypted connection"),
+        LoginError::MailFileElsewhere => {
+            (ResponseStatus::No, "[CONTACTADMIN] the mail file of this account is on another server")
+        }
         LoginError::Unavailable => (ResponseStatus::No, "[UNAVAILABLE] cannot authenticate now, try again later"),
         LoginError::NotBase64 => (ResponseStatus::Bad, "expected base64"),
         LoginError::TooLong => (ResponseStatus::Bad, "the response is too long"),

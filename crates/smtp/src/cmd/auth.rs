@@ -90,6 +90,7 @@ fn refusal(error: LoginError) -> (u16, EnhancedStatus, &'static str) {
             (535, EnhancedStatus(5, 7, 8), "The channel binding does not match this connection")
         }
         LoginError::Throttled => (454, EnhancedStatus(4, 7, 0), "Too many failures, try again later"),
+        LoginError::MailFileElsewhere => (535, EnhancedStatus(5, 7, 13), "The mail file is on another server"),
         LoginError::Unavailable => (454, EnhancedStatus(4, 7, 0), "Cannot authenticate now, try again later"),
         LoginError::Malformed => (501, EnhancedStatus(5, 5, 2), "Malformed response"),
         LoginError::NotBase64 => (501, EnhancedStatus(5, 5, 2), "Not base64"),
