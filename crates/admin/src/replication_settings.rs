@@ -100,7 +100,16 @@ fn set(instance: &Instance, path: &str, update: &ReplicationSettingsUpdate) -> A
     transaction.writer(0).replication_settings_set(&replica)?;
     let ticket = transaction.commit()?;
     instance.store.durable(ticket).wait()?;
-    Ok(Answer::message(format!("The settings of {path} on {label} were changed.")))
+    let mut answer = Answer::message(format!("The settings of {path} on {label} were changed."));
+    for name in [Some(&replica.server), replica.other.as_ref()].into_iter().flatten() {
+        if *name != instance.directory.options().server && instance.directory.server(name)?.is_none() {
+            answer = answer.with_message(format!(
+                "The directory has no server {}; check the name (`doublet server list`).",
+                name.abbreviated()
+            ));
+        }
+    }
+    Ok(answer)
 }
 
 /// Returns settings with the changes of an update.

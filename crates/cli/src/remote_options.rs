@@ -17,7 +17,7 @@ pub struct RemoteOptions {
     #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = HEADING, hide = true)]
     pub server: Option<String>,
     /// Works on the local replicas in this folder, without a connection; docs/replication.md ("Local replicas").
-    #[arg(long, global = true, value_name = "DIR", help_heading = HEADING, hide = true, conflicts_with = "server")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = HEADING, hide = true, conflicts_with_all = ["server", "data"])]
     pub local: Option<PathBuf>,
     /// User to log in as: a short name, full name or mail address.
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide = true)]

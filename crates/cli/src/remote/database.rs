@@ -45,6 +45,8 @@ pub(super) async fn open(client: Client, path: String) -> Result<Answer, Command
 
 fn database_answer(found: v1::Database) -> Answer {
     let rights = found.rights.unwrap_or_default();
+    // The server tells the sizes only to managers, and 0 to others.
+    let size = |value: u64| if rights.level() >= v1::AccessLevel::Manager { json!(value) } else { Value::Null };
     Answer::record(vec![
         ("path", json!(found.path)),
         ("title", json!(found.title)),
@@ -56,10 +58,10 @@ fn database_answer(found: v1::Database) -> Answer {
         ("creates_documents", json!(rights.create_documents)),
         ("deletes_documents", json!(rights.delete_documents)),
         ("creates_folders", json!(rights.create_folders)),
-        ("notes", json!(found.notes)),
-        ("size_bytes", json!(found.size_bytes)),
-        ("index_bytes", json!(found.index_bytes)),
-        ("personal_index_bytes", json!(found.personal_index_bytes)),
+        ("notes", size(found.notes)),
+        ("size_bytes", size(found.size_bytes)),
+        ("index_bytes", size(found.index_bytes)),
+        ("personal_index_bytes", size(found.personal_index_bytes)),
         ("quota_bytes", if found.quota_bytes == 0 { Value::Null } else { json!(found.quota_bytes) }),
         ("modseq", json!(found.modseq)),
     ])

@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 use crate::CommandError;
 use crate::terminal::BINARY;
 
+/// Maximum size of a text in the summary of a document, which views show. Longer ones belong to its body, as rich text
+/// does. Domino's forms have the same limit.
+const SUMMARY_TEXT_BYTES_MAX: usize = 32 * 1_024;
+
 /// Parses the item assignments of a command line.
 pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, CommandError> {
     let mut items: Vec<v1::Item> = Vec::new();
@@ -32,6 +36,13 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, CommandError
             }),
         }
     }
+    for item in &mut items {
+        let is_long = matches!(item.value.as_ref().and_then(|value| value.kind.as_ref()),
+            Some(Kind::Text(text)) if text.len() > SUMMARY_TEXT_BYTES_MAX);
+        if is_long && let Some(flags) = &mut item.flags {
+            flags.summary = false;
+        }
+    }
     Ok(items)
 }
 
@@ -48,7 +59,7 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), CommandErro
     // Access checks compare canonical names, and people may write other forms.
     let list = || Kind::TextList(v1::TextList { values: vec![Name::new(value).canonical().to_owned()] });
     Ok(match kind {
-        "html" => (name, summary, Kind::RichText(value.to_owned())),
+        "html" => (name, v1::ItemFlags::default(), Kind::RichText(value.to_owned())),
         "names" => (name, names, list()),
         "readers" => (name, v1::ItemFlags { readers: true, ..names }, list()),
         "authors" => (name, v1::ItemFlags { authors: true, ..names }, list()),
@@ -181,6 +192,17 @@ mod tests {
             Err(failure) => failure.to_string(),
         };
         assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn rich_text_and_long_text_are_in_the_body() {
+        let is_summary = |assignment: String| {
+            let items = read(&[assignment]).expect("it is well-formed");
+            items[0].flags.expect("it has flags").summary
+        };
+        assert!(is_summary(format!("A={}", "x".repeat(SUMMARY_TEXT_BYTES_MAX))));
+        assert!(!is_summary(format!("A={}", "x".repeat(SUMMARY_TEXT_BYTES_MAX + 1))));
+        assert!(!is_summary("Body:html=x".to_owned()));
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn note_row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value
     let mut fields = vec![
         ("note", json!(header.note_id)),
         ("unid", json!(hex::upper(&header.unid))),
-        ("modified", timestamp_json(Some(base::Timestamp(header.modified_us)))),
+        ("modified", timestamp_json(Some(base::Timestamp(header.sequence_time_us)))),
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
     ];

@@ -124,8 +124,14 @@ fn find_file(
         context.spend(STEPS_PER_NOTE)?;
         found = reading.body_item(note, body.ordinal)?.as_ref().and_then(|item| file_in_item(item, &request.file_name));
     }
-    let what = || notes::Error::not_found(format!("the attachment {:?}", request.file_name));
-    let (blob, length) = found.ok_or_else(what)?;
+    let (blob, length) = match found {
+        Some(found) => found,
+        None if reading.header(note)?.is_some_and(|header| header.is_truncated()) => {
+            let reason = "this replica has a part of the document only; read it in a replica that receives attachments";
+            return Err(Error::State(reason.to_owned()));
+        }
+        None => return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into()),
+    };
     Ok(FoundFile { note, blob, length })
 }
 
@@ -174,7 +180,7 @@ pub(crate) fn check_header(header: &v1::attach_file_request::Header, bytes_max: 
         return Err(Error::invalid("the file name must have 1 to 1,024 bytes"));
     }
     if header.length_bytes > bytes_max {
-        return Err(Error::Limit { what: "bytes of an attachment", max: bytes_max });
+        return Err(Error::Limit { what: "bytes of an attachment (`limits.message_size`)", max: bytes_max });
     }
     Ok(())
 }

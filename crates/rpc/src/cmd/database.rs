@@ -11,7 +11,7 @@ use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASES_EXAMINED_MAX, DATABASES_PER_PAGE_MAX, STEPS_PER_DATABASE};
 use crate::service::CallOutcome;
 
-/// Lists the databases to which the caller has any access.
+/// Lists the databases to which the caller has any access. The queues of the router are not for clients.
 pub(crate) fn list(
     context: &CallContext,
     request: &v1::ListDatabasesRequest,
@@ -30,6 +30,9 @@ pub(crate) fn list(
         }
         context.spend(STEPS_PER_DATABASE)?;
         reply.next.clone_from(&record.path);
+        if record.kind == DatabaseKind::MailBox {
+            continue;
+        }
         // A database that was deleted in the meantime or cannot be opened is not listed.
         let Ok(database) = databases.database_open(&record.path) else { continue };
         let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
