@@ -18,7 +18,7 @@ use super::people::parse_quota;
 use super::request::{CompactRequest, DbRequest, DbUpdate, Deletions, OnOff, UnreadMarksReplication};
 use super::units::{DAY_SECONDS, HOUR_SECONDS, parse_whole};
 use super::{
-    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, conflicts, format_count, full_text,
     replication_settings, report_step, soft_deletion,
 };
 
@@ -34,6 +34,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
         DbRequest::Acl { path, request } => acl::execute(instance, &path, &request),
         DbRequest::Replication { path, request } => replication_settings::execute(instance, &path, &request),
         DbRequest::Deleted { path, request } => soft_deletion::execute(instance, &path, &request),
+        DbRequest::Conflicts { path, request } => conflicts::execute(instance, &path, &request, report),
         DbRequest::Rename { path, to } => rename(instance, &path, &to),
         DbRequest::Delete { path, force } => delete(instance, &path, force),
         DbRequest::Index(request) => full_text::index(instance, &request, report),

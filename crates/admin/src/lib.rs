@@ -21,6 +21,7 @@
 
 pub mod acl;
 pub mod answer;
+mod conflicts;
 pub mod connections;
 pub mod control;
 pub mod data_files;

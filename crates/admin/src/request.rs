@@ -7,6 +7,7 @@
 
 mod acl;
 mod backup;
+mod conflicts;
 mod connection;
 mod replicate;
 mod replication;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings};
 pub use backup::BackupRequest;
+pub use conflicts::ConflictsRequest;
 pub use connection::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
 pub use replicate::ReplicateRequest;
 pub use replication::ReplicationRequest;
@@ -425,6 +427,16 @@ pub enum DbRequest {
         #[command(subcommand)]
         #[serde(rename = "what")]
         request: DeletedRequest,
+    },
+    /// Lists and removes documents with the losing version of a conflict, in which somebody has changed a document that
+    /// another one changed at the same time.
+    Conflicts {
+        /// Path of the database in the catalog.
+        path: String,
+        /// Action on the conflict documents.
+        #[command(subcommand)]
+        #[serde(rename = "what")]
+        request: ConflictsRequest,
     },
     /// Changes the path of a database. The owner of a mail file is updated with the new path.
     Rename {

@@ -1,0 +1,156 @@
+//! `doublet db conflicts`: documents with the losing version of a conflict.
+
+use std::collections::BTreeSet;
+
+use base::{NoteId, Unid, hex};
+use instance::Instance;
+use notes::{Access, DatabaseSnapshot, Item, Note, NoteFlags, level};
+use serde_json::{Value, json};
+
+use super::answer::{record, timestamp_json};
+use super::open::open;
+use super::request::ConflictsRequest;
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, report_step};
+
+/// Items that name a document, the first one that it has counts.
+const TITLE_ITEMS: [&str; 4] = ["Subject", "FullName", "ListName", "Title"];
+
+/// Number of headers read between two reports of progress.
+const HEADERS_PER_STEP: usize = 10_000;
+
+pub(super) fn execute(
+    instance: &Instance,
+    path: &str,
+    request: &ConflictsRequest,
+    report: &mut ProgressCallback<'_>,
+) -> AdminResult {
+    match request {
+        ConflictsRequest::List { first } => list(instance, path, *first as usize, report),
+        ConflictsRequest::Remove { conflicts } => remove(instance, path, conflicts),
+    }
+}
+
+fn list(instance: &Instance, path: &str, first: usize, report: &mut ProgressCallback<'_>) -> AdminResult {
+    let reader: Access<level::Reader> = open(instance, path)?.downgrade();
+    let reading = reader.read()?;
+    let mut found = Vec::new();
+    let mut after = Some(NoteId(0));
+    while let Some(start) = after.filter(|_| found.len() < first) {
+        after = reading.for_each_note_bounded(start, HEADERS_PER_STEP, &mut |header| {
+            if header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub() {
+                found.push(header.note);
+            }
+            Ok(found.len() < first)
+        })?;
+        let done = u64::from(after.unwrap_or(start).0);
+        let step = format!("{path}: looking for conflict documents");
+        report_step(report, Progress { step, done, total: None, unit: Unit::Notes })?;
+    }
+    let mut rows = Vec::new();
+    for note in found {
+        if let Some(conflict) = reading.note(note)? {
+            rows.push(row(&reading, &conflict)?);
+        }
+    }
+    Ok(Answer::list(rows))
+}
+
+fn row(reading: &DatabaseSnapshot<'_>, conflict: &Note) -> Result<Value, AdminError> {
+    let winner = conflict.header.parent.map(|unid| reading.find(unid)).transpose()?.flatten();
+    let winner = winner.map(|note| reading.note(note)).transpose()?.flatten();
+    let title = TITLE_ITEMS.iter().find_map(|name| conflict.text(name));
+    let differences = winner.as_ref().map(|winner| differences(&conflict.items, &winner.items));
+    Ok(record(vec![
+        ("unid", json!(hex::upper(&conflict.header.unid.0))),
+        ("document", json!(conflict.header.parent.map(|unid| hex::upper(&unid.0)))),
+        ("form", json!(conflict.text("Form"))),
+        ("title", json!(title)),
+        ("saved", timestamp_json(Some(conflict.header.sequence_time))),
+        ("differs_in", json!(differences)),
+    ]))
+}
+
+/// Returns the names of the items that are not the same in both documents. Items that the server keeps are left out.
+fn differences<'i>(ones: &'i [Item], others: &'i [Item]) -> BTreeSet<&'i str> {
+    let only_in = |ones: &'i [Item], others: &'i [Item]| {
+        ones.iter().filter(|item| !item.name.starts_with('$') && !others.contains(item)).map(|item| item.name.as_str())
+    };
+    only_in(ones, others).chain(only_in(others, ones)).collect()
+}
+
+/// Deletes all of the documents, or none if one of them is no conflict document.
+fn remove(instance: &Instance, path: &str, conflicts: &[String]) -> AdminResult {
+    let access = open(instance, path)?;
+    let reader: Access<level::Reader> = access.downgrade();
+    let reading = reader.read()?;
+    let writer: Access<level::Depositor> = access.downgrade();
+    let accesses = [&writer];
+    let mut transaction = instance.databases.transaction(&accesses)?;
+    for text in conflicts {
+        let found = hex::parse_array(text).map(|unid| reading.find(Unid(unid))).transpose()?.flatten();
+        let header = found.map(|note| reading.header(note)).transpose()?.flatten();
+        let conflict = header.filter(|header| header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub());
+        let is_deleted = conflict.map(|header| transaction.writer(0).note_delete(header.note)).transpose()?;
+        if is_deleted != Some(true) {
+            return Err(AdminError::Refused(format!(
+                "{path} has no conflict document {text}; `doublet db conflicts {path} list` shows them"
+            )));
+        }
+    }
+    let ticket = transaction.commit()?;
+    instance.store.durable(ticket).wait()?;
+    let removed = format_count(conflicts.len(), "conflict document was", "conflict documents were");
+    Ok(Answer::message(format!("{removed} deleted from {path}.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::save::{OnConflict, SaveOptions};
+    use notes::{NewNote, Writer};
+    use sample::Sample;
+
+    use super::*;
+    use crate::Request;
+    use crate::request::DbRequest;
+    use crate::tests::ExecuteRequest;
+
+    const PATH: &str = "plans.nsf";
+
+    fn conflicts(sample: &Sample, request: ConflictsRequest) -> AdminResult {
+        sample.execute(Request::Db(DbRequest::Conflicts { path: PATH.to_owned(), request }))
+    }
+
+    fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the database exists").downgrade();
+        let accesses = [&writer];
+        let mut transaction = sample.instance.databases.transaction(&accesses).expect("the transaction begins");
+        let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
+        transaction.commit().expect("the store works");
+        outcome
+    }
+
+    #[test]
+    fn conflict_documents_are_listed_with_their_differences_and_removed() {
+        let sample = Sample::new();
+        let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
+        sample.execute(Request::Db(create)).expect("it is new");
+        let items = |due: &str| vec![Item::text("Subject", "Plan"), Item::text("Due", due)];
+        let note = write(&sample, |writer| writer.note_create(NewNote::document(items("May"))));
+        write(&sample, |writer| writer.note_update(note, 1, &items("June"), &[]));
+        let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
+        write(&sample, |writer| writer.note_save(note, 1, (&items("July"), &[]), &options));
+
+        let list = || conflicts(&sample, ConflictsRequest::List { first: 9 }).expect("the database exists").data;
+        let remove = |unid: &Value| {
+            let conflicts_given = vec![unid.as_str().expect("it is a text").to_owned()];
+            conflicts(&sample, ConflictsRequest::Remove { conflicts: conflicts_given })
+        };
+        let found = list();
+        assert_eq!((&found[0]["title"], &found[0]["differs_in"]), (&json!("Plan"), &json!(["Due"])), "{found}");
+        let refused = remove(&found[0]["document"]).expect_err("it has not lost").to_string();
+        assert!(refused.contains("has no conflict document"), "{refused}");
+        remove(&found[0]["unid"]).expect("it is listed");
+        assert_eq!(list(), json!([]));
+        assert!(remove(&found[0]["unid"]).is_err());
+    }
+}
