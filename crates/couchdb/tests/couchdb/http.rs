@@ -41,16 +41,16 @@ impl Accounts for AnyPassword {
 }
 
 /// A server with its service.
-struct World {
-    server: Server,
+pub(crate) struct World {
+    pub(crate) server: Server,
     service: Arc<Service>,
 }
 
 /// An answer.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
@@ -79,7 +79,7 @@ fn parts_in(kind: &str, body: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let server = Server::new(1);
         let clock = Arc::new(SimClock::new());
         let options = PoolOptions { workers: 1, ..PoolOptions::default() };
@@ -97,14 +97,18 @@ impl World {
         Self { server, service: Service::new(services, ServiceOptions::default()) }
     }
 
-    /// Sends a request on a connection of its own, with header fields and a body.
+    /// Sends a request of Ann on a connection of its own, with header fields and a body.
     async fn send(&self, request: &str, fields: &[&str], body: &[u8]) -> Answer {
+        let login = format!("authorization: Basic {}", STANDARD.encode(format!("{ANN}:any")));
+        self.send_anonymously(request, &[fields, &[&login]].concat(), body).await
+    }
+
+    /// Sends a request without a login, unless the header fields have one.
+    pub(crate) async fn send_anonymously(&self, request: &str, fields: &[&str], body: &[u8]) -> Answer {
         let (mut client, stream) = Stream::duplex(1 << 16);
         let serving = serve(stream, Peer::local(), Arc::clone(&self.service), SessionTermination::default());
         let serving = tokio::spawn(serving);
-        let login = STANDARD.encode(format!("{ANN}:any"));
-        let mut head =
-            format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Basic {login}\r\n");
+        let mut head = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         fields.iter().for_each(|field| head.push_str(&format!("{field}\r\n")));
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         let sent = [head.as_bytes(), body].concat();

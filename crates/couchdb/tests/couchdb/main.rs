@@ -1,6 +1,7 @@
 //! Trees of revisions that clients push to two servers, which replicate with each other: both have the leaves and the
 //! winner that CouchDB's rules give for the same pushes.
 
+mod access_matrix;
 mod http;
 
 use std::collections::{BTreeMap, BTreeSet};
