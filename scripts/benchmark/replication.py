@@ -19,7 +19,12 @@ from .peers import DOMAIN, PASSWORD
 
 DATABASE = "talk.nsf"
 BODY_BYTES = 10_000
+# The database among whose documents few are changed: its size, that of the one it is compared with, and of a document.
+MANY_PER_PULLED, MANY_PER_FEW = 20, 100
+SHORT_BODY_BYTES = 500
 CHANGED = 100
+# A server is idle if it has used less than this share of a processor for this time.
+IDLE_S, LOOK_S, IDLE_SHARE = 3.0, 0.5, 0.05
 REPETITIONS = 5
 EARLIER = 30
 SLOW_DOCUMENTS = 2_000
@@ -63,8 +68,8 @@ class Pair:
         for server in self.servers:
             server.stop()
 
-    def create(self, database, count):
-        """Creates a database with documents on the hub. Returns their UNIDs."""
+    def create(self, database, count, body_bytes=BODY_BYTES):
+        """Creates a database with documents on the hub. Returns the UNIDs of some."""
         dice = random.Random(1)
         words = ["".join(dice.choice("abcdefghijklmnop") for _ in range(dice.randint(3, 9))) for _ in range(5_000)]
         path = f"{self.folder}/documents.csv"
@@ -72,7 +77,7 @@ class Pair:
             rows = csv.writer(out)
             rows.writerow(["Subject", "Body"])
             for number in range(count):
-                rows.writerow([f"Document {number}", " ".join(dice.choices(words, k=BODY_BYTES // 7))[:BODY_BYTES]])
+                rows.writerow([f"Document {number}", " ".join(dice.choices(words, k=body_bytes // 7))[:body_bytes]])
         self.hub.command("db", "create", database)
         self.hub.command("db", "acl", database, "set", f"ann@{DOMAIN}", "--level", "editor")
         self.hub.command("db", "import", database, path)
@@ -88,9 +93,19 @@ class Pair:
         row = json.loads(self.spoke.command("replicate", *way, database, "--pull", *options, "--json"))[0]
         return row, time.monotonic() - start, self.cpu_seconds() - cpu
 
+    def settle(self):
+        """Waits until the servers have ended the background work that earlier changes have caused."""
+        idle_s, before = 0.0, self.cpu_seconds()
+        while idle_s < IDLE_S:
+            time.sleep(LOOK_S)
+            now = self.cpu_seconds()
+            idle_s = idle_s + LOOK_S if now - before < LOOK_S * IDLE_SHARE else 0.0
+            before = now
+
     def fill(self, database, documents, *options, gate=None):
         """Lets the spoke pull into an empty replica. Returns the seconds."""
         self.spoke.command("db", "delete", database)
+        self.settle()
         row, seconds, _ = self.pull(database, *options, gate=gate)
         if row["received"] < documents or row["skipped"] or row["refused"]:
             raise RuntimeError(f"the pull is not complete: {row}")
@@ -125,30 +140,43 @@ def written_seconds(folder, count):
 
 
 def measure(program, folder, count):
-    """Measures two databases, one with a fifth of the documents of the other."""
+    """Measures pulls of `count` documents and of fewer, and of few changes among 20 times as many."""
     pair = Pair(program, folder)
     try:
         pair.start()
         figures = {}
         for size, documents in (("small", count // 5), ("large", count)):
-            database = f"{size}.nsf"
-            unids = pair.create(database, documents)
-            row, seconds, cpu = pair.pull(database)
-            if row["received"] < documents or row["skipped"] or row["refused"]:
-                raise RuntimeError(f"the pull is not complete: {row}")
+            _, seconds, cpu = created_and_pulled(pair, f"{size}.nsf", documents)
             written = written_seconds(folder, documents)
             figures[size] = {"documents": documents, "per_second": documents / seconds, "cpu_us": 1e6 * cpu / documents,
                              "mb_per_second": documents * BODY_BYTES / 1e6 / seconds, "written_mb_per_second": documents * BODY_BYTES / 1e6 / written}
-            figures[f"changed {size}"] = changed(pair, database, unids)
-        for number in range(EARLIER):
-            pair.change("large.nsf", unids[:10], f"earlier {number}")
-            pair.pull("large.nsf")
-        figures["changed later"] = changed(pair, "large.nsf", unids)
         figures["transfers"] = transfers(pair, count)
         figures["wire"] = wire(pair, count // 5)
-        return figures
+        return figures | few_changes(pair, MANY_PER_PULLED * count)
     finally:
         pair.stop()
+
+
+def created_and_pulled(pair, database, documents, body_bytes=BODY_BYTES):
+    """Creates a database and lets the spoke pull it. Returns UNIDs, the seconds, and the processor time of both."""
+    unids = pair.create(database, documents, body_bytes)
+    pair.settle()
+    row, seconds, cpu = pair.pull(database)
+    if row["received"] < documents or row["skipped"] or row["refused"]:
+        raise RuntimeError(f"the pull is not complete: {row}")
+    return unids, seconds, cpu
+
+
+def few_changes(pair, many):
+    """Returns figures of pulls of few changed documents: of two databases, and after earlier replications."""
+    figures = {"many": many}
+    for size, documents in (("few", many // MANY_PER_FEW), ("many", many)):
+        unids, _, _ = created_and_pulled(pair, f"{size}.nsf", documents, SHORT_BODY_BYTES)
+        figures[f"changed of {size}"] = changed(pair, f"{size}.nsf", unids)
+    for number in range(EARLIER):
+        pair.change("many.nsf", unids[:10], f"earlier {number}")
+        pair.pull("many.nsf")
+    return figures | {"changed later": changed(pair, "many.nsf", unids)}
 
 
 def transfers(pair, count):
@@ -203,6 +231,7 @@ def changed(pair, database, unids):
     times, total = [], 0.0
     for number in range(REPETITIONS):
         pair.change(database, unids, f"change {number}")
+        pair.settle()
         row, seconds, cpu = pair.pull(database)
         if row["received"] != len(unids):
             raise RuntimeError(f"{len(unids)} documents were changed, but the pull brought {row}")
@@ -214,7 +243,7 @@ def changed(pair, database, unids):
 def rows(figures):
     """Returns the rows of the table: label, figure, compared figure, unit, better, aim alone, aim for the ratio."""
     large, small = figures["large"], figures["small"]
-    later, fresh, few = (figures[f"changed {name}"]["cpu_ms"] for name in ("later", "large", "small"))
+    later, of_many, of_few = (figures[f"changed {name}"]["cpu_ms"] for name in ("later", "of many", "of few"))
     documents = f"{large['documents']:,}"
     return [
         *transfer_rows(figures["transfers"]),
@@ -222,9 +251,19 @@ def rows(figures):
         (f"an empty replica of {documents} documents of 10 KB is filled by another server", large["per_second"], None, "/s", "more", 8_000, None),
         ("the same, of a fifth of the documents", small["per_second"], None, "/s", "more", 8_000, None),
         ("the same, bytes a second (compared with: writing them to one file)", large["mb_per_second"], large["written_mb_per_second"], "MB/s", "more", None, 0.5),
-        (f"100 changed of {documents}: processor time of both servers (compared with: of a fifth)", fresh, few, "ms", "less", 50, 1.2),
-        ("the same after 30 earlier replications (compared with: before them)", later, fresh, "ms", "less", 50, 1.2),
+        (f"100 changed of {figures['many']:,}: processor time of both servers (compared with: of a hundredth)", of_many, of_few, "ms", "less", 50, 1.2),
+        ("the same after 30 earlier replications (compared with: before them)", later, of_many, "ms", "less", 50, 1.2),
     ]
+
+
+def curves(figures):
+    """Returns the images of the figures: file name, title, names of the axes, and the points of each curve."""
+    near = [found for found in figures["transfers"] if "delay_ms" not in found]
+    points = {"streaming": [], "a call per note": []}
+    for found in near:
+        points["streaming"].append((found["documents"], found["streaming_s"]))
+        points["a call per note"].append((found["documents"], found["calls_s"]))
+    yield "replication-pull.svg", "A pull into an empty replica, documents of 10 KB", "documents", "seconds", points
 
 
 def transfer_rows(found):
