@@ -28,7 +28,7 @@ pub use replication::ReplicationRequest;
 pub use replication_settings::{
     DatabasePriority, ReplicationSettingsRequest, ReplicationSettingsUpdate, SettingsExclusion, SettingsOwner,
 };
-pub use server::{JoinRequest, ServerRequest};
+pub use server::{JoinRequest, ServerRequest, ServerUpdate};
 
 /// A request to the administration.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]

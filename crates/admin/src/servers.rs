@@ -6,18 +6,21 @@ use std::sync::Arc;
 use base::{Name, Timestamp};
 use directory::ServerDocument;
 use instance::Instance;
-use instance::certificate::CertificateFiles;
-use instance::certifier::Certifier;
+use instance::certificate::{CertificateDescription, CertificateFiles};
+use instance::certifier::{Certifier, ServerFile};
 use instance::data_folder::write_private;
 use instance::limits::CERTIFICATE_RENEWAL_TIME;
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use serde_json::json;
 
 use super::answer::{record, timestamp_json};
-use super::request::ServerRequest;
+use super::request::{ServerRequest, ServerUpdate};
 use super::{AdminError, AdminResult, Answer};
 use crate::acl::change_acl;
 use crate::directory_entries::all_entries;
+
+/// Word that clears a list.
+const NONE: &str = "none";
 
 /// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1_352;
@@ -38,7 +41,8 @@ pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResu
         )),
         ServerRequest::List => list(instance),
         ServerRequest::Show { name } => show(instance, name.as_deref()),
-        ServerRequest::Remove { name } => remove(instance, name),
+        ServerRequest::Set(update) => set(instance, update),
+        ServerRequest::Remove { name, force } => remove(instance, name, *force),
     }
 }
 
@@ -52,7 +56,7 @@ struct Registration<'r> {
 
 fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult {
     let organization = &instance.config.server.organization;
-    let host = registration.host.to_ascii_lowercase();
+    let host = registered_host(registration.host, organization)?;
     if host_of(&with_port(&host)?) != host {
         return Err(AdminError::Refused(format!("{host} is not a host name; --address takes a port")));
     }
@@ -107,6 +111,22 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     )))
 }
 
+/// Returns the host name of a server that is to be registered. It may be given with the organization of this domain.
+fn registered_host(text: &str, organization: &str) -> Result<String, AdminError> {
+    let host = match text.split_once('/') {
+        None => text.to_owned(),
+        Some(_) => {
+            let name = Name::new(text);
+            if name != Name::new(&format!("CN={}/O={organization}", name.common())) {
+                let reason = format!("{text} is not a server of the organization {organization}; give its host name");
+                return Err(AdminError::Refused(reason));
+            }
+            name.common().to_owned()
+        }
+    };
+    Ok(host.to_ascii_lowercase())
+}
+
 /// Returns the given address of a server, or else the one in the directory, or else its host name.
 fn address_of(instance: &Instance, (name, host): (&Name, &str), given: Option<&str>) -> Result<String, AdminError> {
     let known = match given {
@@ -133,6 +153,15 @@ pub fn all(instance: &Instance) -> Result<Vec<Arc<ServerDocument>>, AdminError> 
     Ok(all_entries(&|position, limit| instance.directory.servers(position, limit))?)
 }
 
+/// Returns the registered server with a name, a host name or an address.
+pub fn find(instance: &Instance, text: &str) -> Result<Option<Arc<ServerDocument>>, AdminError> {
+    if let Some(server) = instance.directory.server(&server_name(instance, text))? {
+        return Ok(Some(server));
+    }
+    let address = complete_address(text);
+    Ok(all(instance)?.into_iter().find(|server| server.address.as_ref() == Some(&address)))
+}
+
 fn list(instance: &Instance) -> AdminResult {
     let own = &instance.directory.options().server;
     let row = |server: &Arc<ServerDocument>| {
@@ -140,7 +169,10 @@ fn list(instance: &Instance) -> AdminResult {
             ("server", json!(server.name.abbreviated())),
             ("address", json!(server.address)),
             ("this_server", json!(server.name == *own)),
-            ("certificate_until", timestamp_json(certificate_until(instance, server))),
+            (
+                "certificate_until",
+                timestamp_json(certificate_until(own_certificate(instance, server).as_ref(), server)),
+            ),
         ])
     };
     Ok(Answer::list(all(instance)?.iter().map(row).collect()))
@@ -148,12 +180,14 @@ fn list(instance: &Instance) -> AdminResult {
 
 /// Returns until when the certificate of a server is valid: of this one, as its file says; of another one, as the
 /// server that has issued it has recorded in the directory.
-fn certificate_until(instance: &Instance, server: &ServerDocument) -> Option<Timestamp> {
-    let own = || {
-        let is_own = server.name == instance.directory.options().server;
-        is_own.then(|| certificate_files(instance).describe().ok()).flatten()
-    };
-    own().map(|certificate| certificate.not_after).or(server.certificate_until)
+fn certificate_until(own: Option<&CertificateDescription>, server: &ServerDocument) -> Option<Timestamp> {
+    own.map(|certificate| certificate.not_after).or(server.certificate_until)
+}
+
+/// Returns what the certificate of a server says, if the server is this one.
+fn own_certificate(instance: &Instance, server: &ServerDocument) -> Option<CertificateDescription> {
+    let is_own = server.name == instance.directory.options().server;
+    is_own.then(|| certificate_files(instance).describe().ok()).flatten()
 }
 
 fn certificate_files(instance: &Instance) -> CertificateFiles {
@@ -165,8 +199,8 @@ fn show(instance: &Instance, name: Option<&str>) -> AdminResult {
     let full = name.map_or_else(|| own.clone(), |name| server_name(instance, name));
     let server = instance.directory.server(&full)?.ok_or_else(|| AdminError::no_such("server", &full.abbreviated()))?;
     let denied = instance.directory.deny_list_of_server(&full)?;
-    let until = certificate_until(instance, &server);
-    let certificate = (full == *own).then(|| certificate_files(instance).describe().ok()).flatten();
+    let certificate = own_certificate(instance, &server);
+    let until = certificate_until(certificate.as_ref(), &server);
     let is_renewed = full != *own || certificate_files(instance).is_issued();
     let renewal = until.filter(|_| is_renewed).map(|until| until.before(CERTIFICATE_RENEWAL_TIME));
     Ok(Answer::record(vec![
@@ -174,13 +208,50 @@ fn show(instance: &Instance, name: Option<&str>) -> AdminResult {
         ("address", json!(server.address)),
         ("this_server", json!(full == *own)),
         ("deny_list", json!(denied.map(|list| list.abbreviated()))),
+        ("admits", json!(abbreviated(&server.admitted))),
+        ("excludes", json!(abbreviated(&server.excluded))),
         ("certificate_issuer", json!(certificate.map(|certificate| certificate.issuer))),
         ("certificate_until", timestamp_json(until)),
         ("renewed_from", timestamp_json(renewal)),
     ]))
 }
 
-fn remove(instance: &Instance, name: &str) -> AdminResult {
+fn set(instance: &Instance, update: &ServerUpdate) -> AdminResult {
+    let ServerUpdate { name, address, admitted, excluded } = update;
+    if *update == (ServerUpdate { name: name.clone(), ..ServerUpdate::default() }) {
+        return Err(AdminError::nothing_to_change("server set"));
+    }
+    let full = server_name(instance, name);
+    let address = address.as_deref().map(with_port).transpose()?;
+    let Some(server) = instance.directory.server(&full)? else {
+        return Err(AdminError::no_such("server", name));
+    };
+    if let Some(address) = &address {
+        instance.directory.server_set_address(&full, address)?;
+    }
+    if !admitted.is_empty() || !excluded.is_empty() {
+        let list = |given: &[String], before: &[String]| match given {
+            [] => before.to_vec(),
+            given => given.iter().filter(|entry| *entry != NONE).map(|entry| entry_of(instance, entry)).collect(),
+        };
+        let admitted = list(admitted, &server.admitted);
+        instance.directory.server_set_access(&full, admitted, list(excluded, &server.excluded))?;
+    }
+    Ok(Answer::message(format!("{} was changed.", full.abbreviated())))
+}
+
+/// Returns the canonical name of a server, or the wildcard or group, that a list is to contain.
+fn entry_of(instance: &Instance, text: &str) -> String {
+    let server = server_name(instance, text);
+    let is_server = matches!(instance.directory.server(&server), Ok(Some(_)));
+    if is_server { server.canonical().to_owned() } else { Name::new(text).canonical().to_owned() }
+}
+
+fn abbreviated(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| Name::new(name).abbreviated()).collect()
+}
+
+fn remove(instance: &Instance, name: &str, force: bool) -> AdminResult {
     let full = server_name(instance, name);
     if full == instance.directory.options().server {
         return Err(AdminError::Refused(format!("{name} is this server")));
@@ -188,11 +259,25 @@ fn remove(instance: &Instance, name: &str) -> AdminResult {
     if instance.directory.server(&full)?.is_none() {
         return Err(AdminError::no_such("server", name));
     }
+    if !force && issuer(instance)?.as_ref() == Some(&full) {
+        return Err(AdminError::Refused(format!(
+            "{} has the key of the certifier of this domain: without it, no server can be registered and no certificate \
+             renewed. --force removes it; `doublet group set TerminatedServers --remove-member` and `doublet group set \
+             LocalDomainServers --add-member` on each other server let it in again",
+            full.abbreviated()
+        )));
+    }
     instance.directory.server_remove(&full)?;
     Ok(Answer::message(format!(
         "{} was removed. The deny list TerminatedServers excludes it from all servers that this directory reaches.",
         full.abbreviated()
     )))
+}
+
+/// Returns the server that has issued the certificate of this one, if that is stated in its file.
+fn issuer(instance: &Instance) -> Result<Option<Name>, AdminError> {
+    let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
+    Ok(installed.and_then(|file| file.partner_name).map(|host| server_name(instance, &host)))
 }
 
 /// Returns the full name of a server that is given by its name or its host name.
@@ -301,7 +386,7 @@ mod tests {
         let database = sample.instance.directory.database();
         let access: Access<level::Manager> = database.authorize(&identity).expect("the servers are managers");
         drop(access);
-        let remove = ServerRequest::Remove { name: "spoke.acme.test".to_owned() };
+        let remove = ServerRequest::Remove { name: "spoke.acme.test".to_owned(), force: false };
         execute(&sample.instance, &remove).expect("it is registered");
         assert!(execute(&sample.instance, &remove).is_err(), "it is gone");
         let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
@@ -317,7 +402,7 @@ mod tests {
         };
         execute(&sample.instance, &anew).expect("it can be registered again");
         assert_eq!(denied(), None);
-        let itself = ServerRequest::Remove { name: sample.instance.hostname.clone() };
+        let itself = ServerRequest::Remove { name: sample.instance.hostname.clone(), force: true };
         assert!(execute(&sample.instance, &itself).is_err(), "this server cannot be removed");
     }
 }

@@ -22,6 +22,7 @@ use crate::cache::{CacheStatistics, Generation, MemorySize, NameCache};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::group::Group;
+use crate::identity::ServerExclusion;
 use crate::index::{self, IndexReader};
 use crate::key::LookupKey;
 use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAULT, PAGE_ENTRIES_MAX};
@@ -87,6 +88,7 @@ pub(crate) enum CachedLookup {
     Record(Record),
     Identity(Arc<Identity>),
     DenyList(Name),
+    Exclusion(ServerExclusion),
     DomainNames(Arc<[String]>),
 }
 
@@ -98,9 +100,10 @@ impl MemorySize for CachedLookup {
             Self::Record(Record::Group(group)) => group.bytes(),
             Self::Record(Record::Domain(domain)) => domain.bytes(),
             Self::Record(Record::Settings(settings)) => settings.bytes(),
-            Self::Record(Record::Server(server)) => size_of::<ServerDocument>() + server.name.canonical().len(),
+            Self::Record(Record::Server(server)) => server.bytes(),
             Self::Record(Record::Connection(connection)) => connection.bytes(),
-            Self::DenyList(name) => name.canonical().len(),
+            Self::DenyList(name) | Self::Exclusion(ServerExclusion::DenyList(name)) => name.canonical().len(),
+            Self::Exclusion(_) => 0,
             Self::DomainNames(names) => names.iter().map(|name| name.len() + size_of::<String>()).sum(),
             Self::Identity(identity) => {
                 let names = identity.aliases.iter().chain(&identity.groups).chain(Some(&identity.name));
@@ -387,12 +390,7 @@ impl Directory {
             return Ok(());
         }
         let mut edit = self.edit()?;
-        let server = ServerDocument {
-            note: base::NoteId(0),
-            name: self.options.server.clone(),
-            address: None,
-            certificate_until: None,
-        };
+        let server = ServerDocument::new(self.options.server.clone());
         edit.save(&Record::Server(Arc::new(server)))?;
         self.commit_durable(edit)
     }

@@ -28,6 +28,30 @@ use crate::limits::GROUPS_PER_IDENTITY_MAX;
 use crate::person::Person;
 use crate::record::Record;
 
+/// Why this server refuses the calls of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerExclusion {
+    /// A deny list excludes it.
+    DenyList(Name),
+    /// "Not access server" in the document of this server names it.
+    NotAccessServer,
+    /// "Access server" in the document of this server does not name it.
+    AccessServer,
+}
+
+impl ServerExclusion {
+    /// Returns why a server is refused, for people.
+    #[must_use]
+    pub fn describe(&self, server: &Name) -> String {
+        let server = server.abbreviated();
+        match self {
+            Self::DenyList(list) => format!("the deny list {} excludes {server}", list.abbreviated()),
+            Self::NotAccessServer => format!("this server excludes {server} (`doublet server set --exclude`)"),
+            Self::AccessServer => format!("this server does not admit {server} (`doublet server set --admit`)"),
+        }
+    }
+}
+
 impl Directory {
     /// Returns the identity of a person who logged in with a password, including all groups.
     pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
@@ -67,6 +91,20 @@ impl Directory {
         };
         Ok(match self.cached_or_load(&format!("y{}", name.canonical().to_lowercase()), load)? {
             CachedLookup::DenyList(name) => Some(name),
+            _ => None,
+        })
+    }
+
+    /// Returns why this server refuses the calls of another one, or `None` if it does not: a deny list, or the lists in
+    /// its own document.
+    pub fn server_exclusion(&self, name: &Name) -> Result<Option<ServerExclusion>> {
+        let itself = &self.options().server;
+        let load = || {
+            let found = self.with_current_index(|lookup| load_server_exclusion(lookup, itself, name))?;
+            Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::Exclusion))
+        };
+        Ok(match self.cached_or_load(&format!("z{}", name.canonical().to_lowercase()), load)? {
+            CachedLookup::Exclusion(exclusion) => Some(exclusion),
             _ => None,
         })
     }
@@ -124,6 +162,25 @@ fn load_server_identity(lookup: &IndexReader<'_>, name: &Name) -> Result<Arc<Ide
     let groups = containing_groups(lookup, server_keys(name), GroupKind::gives_access, GROUP_DEPTH_MAX)?;
     let groups = groups.into_iter().map(|group| group.name.clone()).collect();
     Ok(Arc::new(Identity { name: name.clone(), groups, server: true, ..Identity::default() }))
+}
+
+fn load_server_exclusion(lookup: &IndexReader<'_>, itself: &Name, name: &Name) -> Result<Option<ServerExclusion>> {
+    if let Some(list) = load_deny_list(lookup, server_keys(name))? {
+        return Ok(Some(ServerExclusion::DenyList(list)));
+    }
+    let Some(Record::Server(own)) = lookup.first(&LookupKey::name(itself.canonical()))? else { return Ok(None) };
+    if own.admitted.is_empty() && own.excluded.is_empty() {
+        return Ok(None);
+    }
+    let mut keys = server_keys(name);
+    let groups = containing_groups(lookup, server_keys(name), GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+    keys.extend(groups.iter().map(|group| LookupKey::name(group.name.canonical())));
+    let is_in = |list: &[String]| list.iter().any(|entry| keys.contains(&LookupKey::name(entry)));
+    Ok(match (is_in(&own.excluded), own.admitted.is_empty() || is_in(&own.admitted)) {
+        (true, _) => Some(ServerExclusion::NotAccessServer),
+        (false, false) => Some(ServerExclusion::AccessServer),
+        (false, true) => None,
+    })
 }
 
 /// Returns all keys by which groups list a server.

@@ -36,6 +36,8 @@ pub(crate) const POSTMASTER: &str = "Postmaster";
 pub(crate) const SERVER_NAME: &str = "ServerName";
 pub(crate) const NET_ADDRESSES: &str = "NetAddresses";
 pub(crate) const CERTIFICATE_EXPIRES: &str = "CertificateExpires";
+pub(crate) const ALLOW_ACCESS: &str = "AllowAccess";
+pub(crate) const DENY_ACCESS: &str = "DenyAccess";
 pub(crate) const SOURCE: &str = "Source";
 pub(crate) const DESTINATION: &str = "Destination";
 pub(crate) const REPEAT_INTERVAL: &str = "RepeatInterval";
@@ -44,9 +46,9 @@ pub(crate) const REPLICATION_TYPE: &str = "RepType";
 pub(crate) const REPLICATION_TIME_LIMIT: &str = "RepTimeLimit";
 pub(crate) const REPLICATION_BANDWIDTH: &str = "RepBandwidth";
 pub(crate) const REPLICATION_PRIORITY: &str = "RepPriority";
+pub(crate) const CONNECTION_NAME: &str = "ConnectionName";
 pub(crate) const DAYS: &str = "DaysOfWeek";
 pub(crate) const CONNECT_TIMES: &str = "ConnectTimes";
-pub(crate) const CONNECTION_NAME: &str = "ConnectionName";
 pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.

@@ -87,7 +87,7 @@ impl Record {
             Self::Person(person) => person.check(),
             Self::Group(group) => group.check(),
             Self::Domain(domain) => domain.check(),
-            Self::Server(server) => person::check_name(server.name.canonical()),
+            Self::Server(server) => server.check(),
             Self::Connection(connection) => connection.check(),
             Self::Settings(settings) => person::check_text(&settings.subject),
         }

@@ -47,7 +47,7 @@ impl Directory {
         for (name, address) in servers {
             let mut server = match edit.find(&LookupKey::name(name.canonical()))? {
                 Some(Record::Server(server)) => server.as_ref().clone(),
-                _ => ServerDocument { note: NoteId(0), name: name.clone(), address: None, certificate_until: None },
+                _ => ServerDocument::new(name.clone()),
             };
             if address.is_some() {
                 server.address.clone_from(address);
@@ -64,14 +64,28 @@ impl Directory {
 
     /// Records until when the certificate of a server is valid. Returns [`Error::NotFound`] if it is not registered.
     pub fn server_set_certificate(&self, name: &Name, until: Timestamp) -> Result<()> {
+        self.change_server(name, |server| server.certificate_until = Some(until))
+    }
+
+    /// Sets the address by which other servers reach a server. Returns [`Error::NotFound`] if it is not registered.
+    pub fn server_set_address(&self, name: &Name, address: &str) -> Result<()> {
+        self.change_server(name, |server| server.address = Some(address.to_owned()))
+    }
+
+    /// Sets which other servers may call a server, and which may not. Returns [`Error::NotFound`] if it is not
+    /// registered.
+    pub fn server_set_access(&self, name: &Name, admitted: Vec<String>, excluded: Vec<String>) -> Result<()> {
+        self.change_server(name, |server| (server.admitted, server.excluded) = (admitted, excluded))
+    }
+
+    fn change_server(&self, name: &Name, change: impl FnOnce(&mut ServerDocument)) -> Result<()> {
         let mut edit = self.edit()?;
         let Some(Record::Server(server)) = edit.find(&LookupKey::name(name.canonical()))? else {
             return Err(Error::not_found(format!("server {}", name.abbreviated())));
         };
-        edit.save(&Record::Server(Arc::new(ServerDocument {
-            certificate_until: Some(until),
-            ..server.as_ref().clone()
-        })))?;
+        let mut server = server.as_ref().clone();
+        change(&mut server);
+        edit.save(&Record::Server(Arc::new(server)))?;
         self.commit_durable(edit)
     }
 

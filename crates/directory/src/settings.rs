@@ -8,8 +8,11 @@ use base::{Name, NoteId, Timestamp};
 use notes::Item;
 
 use crate::cache::MemorySize;
+use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
+use crate::limits::SERVER_ACCESS_NAMES_MAX;
+use crate::person::{check_name, check_text};
 
 /// Form of server notes.
 pub(crate) const SERVER_FORM: &str = "Server";
@@ -28,13 +31,31 @@ pub struct ServerDocument {
     pub address: Option<String>,
     /// End of the validity of its last certificate of the domain's certifier, or `None` if it is unknown.
     pub certificate_until: Option<Timestamp>,
+    /// Domino's "Access server", for other servers: names, wildcards (`*/Acme`) and groups. Only these may call it.
+    /// Empty: all servers of the domain.
+    pub admitted: Vec<String>,
+    /// Domino's "Not access server": servers that may not call it, even if `admitted` names them.
+    pub excluded: Vec<String>,
 }
 
 impl ServerDocument {
+    /// Creates the document of a server of which nothing else is known.
+    #[must_use]
+    pub fn new(name: Name) -> Self {
+        let note = NoteId(0);
+        Self { note, name, address: None, certificate_until: None, admitted: Vec::new(), excluded: Vec::new() }
+    }
+
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
-        let name = Name::new(items::text(items, items::SERVER_NAME)?);
-        let address = items::text(items, items::NET_ADDRESSES).map(str::to_owned);
-        Some(Self { note, name, address, certificate_until: items::time(items, items::CERTIFICATE_EXPIRES) })
+        let list = |name| items::texts(items, name).map(str::to_owned).collect();
+        Some(Self {
+            note,
+            name: Name::new(items::text(items, items::SERVER_NAME)?),
+            address: items::text(items, items::NET_ADDRESSES).map(str::to_owned),
+            certificate_until: items::time(items, items::CERTIFICATE_EXPIRES),
+            admitted: list(items::ALLOW_ACCESS),
+            excluded: list(items::DENY_ACCESS),
+        })
     }
 
     pub(crate) fn write(&self, items: &mut Vec<Item>) {
@@ -43,10 +64,30 @@ impl ServerDocument {
         items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
         items::set_text(items, items::NET_ADDRESSES, self.address.as_deref());
         items::set_time(items, items::CERTIFICATE_EXPIRES, self.certificate_until);
+        items::set_names(items, items::ALLOW_ACCESS, &self.admitted);
+        items::set_names(items, items::DENY_ACCESS, &self.excluded);
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.admitted.len().max(self.excluded.len()) > SERVER_ACCESS_NAMES_MAX {
+            return Err(Error::Limit {
+                quantity: "names in a list of a server document",
+                max: SERVER_ACCESS_NAMES_MAX,
+            });
+        }
+        check_name(self.name.canonical())?;
+        self.admitted.iter().chain(&self.excluded).try_for_each(|name| check_text(name))
     }
 
     pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
         vec![LookupKey::name(self.name.canonical())]
+    }
+}
+
+impl MemorySize for ServerDocument {
+    fn bytes(&self) -> usize {
+        let names = self.admitted.iter().chain(&self.excluded).map(|name| name.len() + size_of::<String>());
+        size_of::<Self>() + self.name.canonical().len() + names.sum::<usize>()
     }
 }
 
@@ -131,7 +172,10 @@ mod tests {
     fn a_server_reads_back_from_its_items() {
         for address in [None, Some("hub.acme.test:1352".to_owned())] {
             let certificate_until = address.as_ref().map(|_| Timestamp::from_seconds(1_767_225_600));
-            let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme"), address, certificate_until };
+            let admitted = vec!["*/Acme".to_owned(), "Partners".to_owned()];
+            let excluded = vec!["CN=old/O=Acme".to_owned()];
+            let name = Name::new("hub/Acme");
+            let server = ServerDocument { note: NoteId(1), name, address, certificate_until, admitted, excluded };
             let mut items = Vec::new();
             server.write(&mut items);
             assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));

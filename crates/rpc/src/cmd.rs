@@ -86,8 +86,8 @@ impl CallContext {
             return Ok(self.services.directory.identity(&person)?);
         }
         match &self.caller.session()?.owner {
-            SessionOwner::Server(name) => match self.services.directory.deny_list_of_server(name)? {
-                Some(list) => Err(Error::DeniedServer { server: name.abbreviated(), list: list.abbreviated() }),
+            SessionOwner::Server(name) => match self.services.directory.server_exclusion(name)? {
+                Some(exclusion) => Err(Error::ExcludedServer(exclusion.describe(name))),
                 None => Ok(self.services.directory.server_identity(name)?),
             },
             SessionOwner::LocalPerson(_) => self.services.local_person.clone().ok_or(Error::NoSession),

@@ -34,14 +34,9 @@ pub enum Error {
     /// The certificate of the calling server has the name of this server.
     #[error("the certificate has the name of the server itself; use the certificate of another server, or log in")]
     OwnName,
-    /// A deny list of the directory excludes the calling server.
-    #[error("the deny list {list} excludes {server} from this server")]
-    DeniedServer {
-        /// The calling server.
-        server: String,
-        /// The deny list.
-        list: String,
-    },
+    /// A deny list, or the document of this server, excludes the calling server.
+    #[error("{0}")]
+    ExcludedServer(String),
     /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
@@ -134,7 +129,7 @@ impl Error {
             }
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::OwnName => (Code::Unauthenticated, "login", None),
-            Self::DeniedServer { .. } => (Code::PermissionDenied, "access", None),
+            Self::ExcludedServer(_) => (Code::PermissionDenied, "access", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
             Self::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),
@@ -176,13 +171,13 @@ fn login_status(error: LoginError) -> (Code, &'static str, &'static str) {
         LoginError::Malformed | LoginError::NotBase64 => {
             (Code::InvalidArgument, "malformed", "invalid response for this authentication mechanism")
         }
-        LoginError::MailFileElsewhere => {
-            (Code::FailedPrecondition, "other-server", "the mail file of this account is on another server")
-        }
         LoginError::TooLong => (Code::InvalidArgument, "malformed", "the response is too long"),
         LoginError::Cancelled => (Code::InvalidArgument, "malformed", "the exchange was cancelled"),
         LoginError::MechanismNotOffered => {
             (Code::Unimplemented, "unsupported", "this server does not support this mechanism")
+        }
+        LoginError::MailFileElsewhere => {
+            (Code::FailedPrecondition, "other-server", "the mail file of this account is on another server")
         }
         LoginError::Unavailable => {
             (Code::Unavailable, "unavailable", "the server is temporarily unavailable, try again later")

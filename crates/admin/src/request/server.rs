@@ -16,7 +16,7 @@ pub enum ServerRequest {
     #[command(after_help = "Example: doublet server register spoke.acme.example --output spoke.pem\n\
                             Then, on the other server: doublet server join spoke.pem")]
     Register {
-        /// Host name of the other server (its `server.name`).
+        /// Host name of the other server (its `server.name`), or its name, such as spoke.acme.example/Acme.
         #[arg(value_name = "HOST")]
         host: String,
         /// Host and port by which other servers reach it. Default: its host name, and 1352.
@@ -41,7 +41,8 @@ pub enum ServerRequest {
     /// The first server of the domain issues it: this server connects to it with its present certificate, which must be
     /// valid. A running server does this by itself 90 days before the certificate ends.
     Renew {
-        /// The first server of the domain, if it is not the one that has issued the present certificate.
+        /// The first server of the domain, if it is not the one that has issued the present certificate: its name, or
+        /// host and port.
         #[arg(long, value_name = "SERVER")]
         #[serde(default)]
         from: Option<String>,
@@ -54,13 +55,45 @@ pub enum ServerRequest {
         #[arg(value_name = "SERVER")]
         name: Option<String>,
     },
+    /// Changes the address of a server of the domain, and which other servers may call it. Other properties are not
+    /// changed.
+    #[command(after_help = "Examples: doublet server set spoke.acme.example --address 192.0.2.7:1352\n          \
+                            doublet server set hub.acme.example --admit '*/Acme' --exclude old.acme.example/Acme")]
+    Set(ServerUpdate),
     /// Removes a server from the directory and from the group of the domain's servers. Its certificate stays valid
     /// until it expires; access control lists that name the server itself are not changed.
     Remove {
         /// Name of the server, such as spoke.acme.example/Acme, or its host name.
         #[arg(value_name = "SERVER")]
         name: String,
+        /// Also removes the server that has issued the certificate of this one. Without it, no server can be registered
+        /// and no certificate renewed.
+        #[arg(long)]
+        #[serde(default)]
+        force: bool,
     },
+}
+
+/// Changes to a server document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+pub struct ServerUpdate {
+    /// Name of the server, such as spoke.acme.example/Acme, or its host name.
+    #[arg(value_name = "SERVER")]
+    pub name: String,
+    /// Host and port by which other servers reach its native protocol. Default port: 1352.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    #[serde(default)]
+    pub address: Option<String>,
+    /// A server, wildcard or group of servers; may be given several times. Only these servers may call it. `none`: all
+    /// servers of the domain.
+    #[arg(long = "admit", value_name = "WHO|none")]
+    #[serde(default)]
+    pub admitted: Vec<String>,
+    /// A server, wildcard or group of servers that may not call it; may be given several times. `none`: no server is
+    /// excluded.
+    #[arg(long = "exclude", value_name = "WHO|none")]
+    #[serde(default)]
+    pub excluded: Vec<String>,
 }
 
 /// Joins the domain of another server.

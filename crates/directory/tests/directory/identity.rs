@@ -1,5 +1,6 @@
 //! Tests of the names and groups that identify a person in access control lists.
 
+use base::Name;
 use directory::{GroupChange, PersonChange};
 
 use crate::fixture::World;
@@ -80,4 +81,34 @@ fn too_deep_nesting_is_an_error() {
     let ann = world.directory.person("ann").expect("readable").expect("exists");
     let outcome = world.directory.identity(&ann);
     assert_eq!(outcome.expect_err("too deep").to_string(), "group g32 is nested too deeply");
+}
+
+#[test]
+fn servers_are_admitted_and_excluded_by_names_wildcards_and_groups() {
+    let world = World::new("group partners: CN=spoke/O=Acme\ngroup gone deny-list: CN=old/O=Acme");
+    let own = world.directory.options().server.clone();
+    let server = |name: &str| Name::new(&format!("CN={name}/O=Acme"));
+    world.directory.servers_register(&[(own.clone(), None), (server("spoke"), None)]).expect("possible");
+    let set = |admitted: &[&str], excluded: &[&str]| {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        world.directory.server_set_access(&own, list(admitted), list(excluded)).expect("it is registered");
+    };
+    let check = |name: &str, expected: Option<&str>| {
+        let found = world.directory.server_exclusion(&server(name)).expect("readable");
+        let reason = found.map(|exclusion| exclusion.describe(&server(name)));
+        match (&reason, expected) {
+            (Some(reason), Some(expected)) => assert!(reason.contains(expected), "{reason}"),
+            (reason, expected) => assert_eq!(reason.as_deref(), expected, "{name}"),
+        }
+    };
+    check("spoke", None);
+    check("old", Some("the deny list gone excludes old/Acme"));
+    set(&["Partners"], &[]);
+    check("spoke", None);
+    check("third", Some("does not admit third/Acme"));
+    set(&["*/Acme"], &["cn=SPOKE/o=acme"]);
+    check("third", None);
+    check("spoke", Some("this server excludes spoke/Acme"));
+    set(&[], &[]);
+    check("spoke", None);
 }

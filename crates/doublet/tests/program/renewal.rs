@@ -72,7 +72,11 @@ fn a_joined_server_gets_a_new_certificate_from_the_first_one() {
     hub.check(&["server", "renew"], "This server has a new certificate");
     assert_ne!(issued(&hub), own);
     check_presented(&hub, &running);
-    spoke.check_fails(&["server", "renew", "--from", "third.acme.test"], "third.acme.test/Acme: ");
+    spoke.check_fails(&["server", "renew", "--from", "third.acme.test"], "third.acme.test: ");
+    let hub_address = running.listeners.get("native").expect("it listens");
+    spoke.check(&["server", "renew", "--from", hub_address], "This server has a new certificate");
+    let after = issued(&spoke);
+    spoke.check_fails(&["server", "remove", "hub.acme.test"], "has the key of the certifier");
     hub.check(&["server", "remove", "spoke.acme.test"], "was removed");
     spoke.check_fails(&["server", "renew"], "hub.acme.test/Acme: ");
     assert_eq!(issued(&spoke), after, "a refused renewal changes nothing");

@@ -231,6 +231,14 @@ fn a_server_joins_the_domain_of_another_one() {
         "is registered",
     );
     spoke.check(&["replicate", "hub.acme.test", "talk.nsf", "--pull"], "talk.nsf");
+    // A server admits only those that its document admits, if there are any.
+    let pull = ["replicate", "hub.acme.test", "talk.nsf", "--pull"];
+    hub.check(&["server", "set", "hub.acme.test", "--exclude", "*/Acme"], "hub.acme.test/Acme was changed");
+    spoke.check_fails(&pull, "this server excludes spoke.acme.test/Acme");
+    hub.check(&["server", "set", "hub.acme.test", "--exclude", "none", "--admit", "other.acme.test"], "was changed");
+    spoke.check_fails(&pull, "this server does not admit spoke.acme.test/Acme");
+    hub.check(&["server", "set", "hub.acme.test", "--admit", "LocalDomainServers"], "was changed");
+    spoke.check(&pull, "talk.nsf");
     joined.stop();
     running.stop();
 }
@@ -287,10 +295,12 @@ fn a_push_is_the_pull_of_the_other_server() {
     // The hub does not know yet where the spoke is.
     spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--pull"]);
     spoke.as_user("bob", &["note", "create", "talk.nsf", "Subject=From the spoke"]);
-    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf", "--push"], "hub.acme.test/Acme");
+    let hint = "`doublet server set spoke.acme.test --address`";
+    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf", "--push"], hint);
     let address = joined.listeners.get("native").expect("it listens").clone();
-    let file = hub.path("again.pem").display().to_string();
-    hub.check(&["server", "register", "spoke.acme.test", "--output", &file, "--address", &address], "is registered");
+    hub.check_fails(&["server", "set", "other.acme.test", "--address", &address], "no server other.acme.test");
+    hub.check_fails(&["server", "set", "spoke.acme.test", "--address", "spoke:0"], "optional port");
+    hub.check(&["server", "set", "spoke.acme.test", "--address", &address], "spoke.acme.test/Acme was changed");
     let rows = hub.json(&["replicate", "spoke.acme.test", "talk.nsf", "--dry-run"]);
     assert_eq!((&rows[0]["would"], &rows[0]["receive"]), (&json!("update"), &json!(1)), "{rows}");
     let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--push"]);
@@ -335,7 +345,7 @@ fn mail_file_of_another_server_comes_as_a_replica() {
         imap.ask("a LOGIN bob \"sesame street\"", wanted);
         imap
     };
-    log_in("a NO");
+    log_in("a NO [CONTACTADMIN]");
     assert!(!spoke.json(&["db", "list"]).to_string().contains("mail/bob.nsf"), "no other mail file was created");
     let rows = spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf", "--pull"]);
     assert_eq!((&rows[0]["refused"], &rows[0]["skipped"]), (&json!(0), &json!(0)), "{rows}");

@@ -278,41 +278,45 @@ impl CertificateRenewal {
             match self.ask_server(&server) {
                 Ok(file) => {
                     let partner = installed.and_then(|file| file.partner);
-                    return Ok(ServerFile { partner, partner_name: Some(server.common().to_owned()), ..file });
+                    return Ok(ServerFile { partner, ..file });
                 }
-                Err(error) => failures.push(format!("{}: {error}", server.abbreviated())),
+                Err(error) => failures.push(format!("{}: {error}", Name::new(&server).abbreviated())),
             }
         }
         if failures.is_empty() {
-            failures.push("the directory names no other server; give its name (--from)".to_owned());
+            failures.push("the directory names no other server; give its name or address (--from)".to_owned());
         }
         let advice = "if the certificate is not valid any more, repeat `doublet server register` on the first server \
                       and `doublet server join` here";
         Err(AdminError::Refused(format!("{}; {advice}", failures.join("; "))))
     }
 
-    /// Returns the named server; or all servers, that first which has issued the present certificate.
-    fn servers_to_ask(&self, from: Option<&str>, installed: Option<&ServerFile>) -> Result<Vec<Name>, AdminError> {
+    /// Returns the given server; or all servers, that first which has issued the present certificate. They are names or
+    /// addresses.
+    fn servers_to_ask(&self, from: Option<&str>, installed: Option<&ServerFile>) -> Result<Vec<String>, AdminError> {
         let instance = self.instance();
         if let Some(from) = from {
-            return Ok(vec![server_name(instance, from)]);
+            return Ok(vec![from.to_owned()]);
         }
         let itself = &instance.directory.options().server;
         let issuer = installed.and_then(|file| file.partner_name.as_deref()).map(|name| server_name(instance, name));
         let registered = servers::all(instance)?;
         let others = registered.iter().filter(|server| server.address.is_some()).map(|server| server.name.clone());
         let others = others.filter(|name| name != itself && Some(name) != issuer.as_ref());
-        Ok(issuer.clone().into_iter().chain(others).take(SERVERS_ASKED_MAX).collect())
+        let servers = issuer.clone().into_iter().chain(others).map(|name| name.canonical().to_owned());
+        Ok(servers.take(SERVERS_ASKED_MAX).collect())
     }
 
-    fn ask_server(&self, server: &Name) -> Result<ServerFile, AdminError> {
+    /// Asks a server, given by its name or address. The file that it returns states the name of that server.
+    fn ask_server(&self, server: &str) -> Result<ServerFile, AdminError> {
         let instance = self.instance();
         let organization = &instance.config.server.organization;
         let request = SigningRequest::create(&instance.hostname, organization).map_err(AdminError::refused)?;
-        let certificate = self.replication.connect_to(server)?.renew_certificate(request.request.clone())?;
+        let server = self.replication.connect_to_partner(server)?;
+        let certificate = server.renew_certificate(request.request.clone())?;
         let file = request.complete(&certificate, &instance.data).map_err(AdminError::refused)?;
         file.verify(&instance.directory.options().server, instance.clock.now()).map_err(AdminError::refused)?;
-        Ok(file)
+        Ok(ServerFile { partner_name: Some(server.identity.name.common().to_owned()), ..file })
     }
 
     fn instance(&self) -> &Instance {
@@ -343,8 +347,8 @@ impl DomainCertificates {
                 "{label} is not registered in the directory of this server; `doublet server register` registers it"
             )));
         };
-        if let Some(list) = instance.directory.deny_list_of_server(name)? {
-            return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
+        if let Some(exclusion) = instance.directory.server_exclusion(name)? {
+            return Err(AdminError::Refused(exclusion.describe(name)));
         }
         let certifier = Certifier::open(&instance.data).map_err(AdminError::refused)?.ok_or_else(|| {
             AdminError::Refused(
