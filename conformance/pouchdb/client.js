@@ -335,19 +335,46 @@ const scenes = {
     return {}
   },
 
-  // What the rights of another person allow.
+  // What the rights of a person allow: TRIES are documents to save, DELETIONS ids, and HIDDEN ids that must not be found.
   async rights () {
     const db = remote()
-    const seen = (await all(db)).map((doc) => doc._id)
-    const outcomes = {}
-    for (const [name, doc] of Object.entries(JSON.parse(process.env.TRIES))) {
-      const { _rev } = await db.get(doc._id).catch(() => ({}))
-      outcomes[name] = await db.put({ ...doc, ...(_rev && { _rev }) }).then(() => 'ok', (error) => error.name)
+    const { tries, deletions, hidden } = JSON.parse(process.env.TRIES)
+    const copy = local(`of-${username}`)
+    const { status } = await request('')
+    if (status !== 200) {
+      await assert.rejects(copy.replicate.from(db))
+      return { status, documents: (await copy.info()).doc_count }
     }
-    return { seen: seen.filter((id) => !/^(doc|r|live)-/.test(id)), outcomes }
+    await replicate(db, copy)
+    const seen = await all(copy)
+    assert.deepStrictEqual((await all(db)).map(own), seen.map(own))
+    for (const id of hidden) {
+      await assert.rejects(db.get(id), { status: 404 }, id)
+      assert.strictEqual((await db.allDocs({ keys: [id] })).rows[0].error, 'not_found', id)
+      const told = (await db.changes({ doc_ids: [id], filter: '_doc_ids', include_docs: true })).results
+      assert.deepStrictEqual(told, [], id)
+      const { results } = await db.bulkGet({ docs: [{ id }] })
+      assert.ok(results.every(({ docs }) => docs.every((found) => !found.ok)), JSON.stringify(results))
+    }
+    const outcome = (promise) => promise.then(() => 'ok', (error) => error.status)
+    const outcomes = {}
+    for (const [name, doc] of Object.entries(tries)) {
+      const { _rev } = await db.get(doc._id).catch(() => ({}))
+      outcomes[name] = await outcome(db.put({ ...doc, ...(_rev && { _rev }) }))
+    }
+    for (const id of deletions) outcomes[`delete ${id}`] = await outcome(db.get(id).then((doc) => db.remove(doc)))
+    // What was changed offline is refused like what is written at once, except for hidden documents, which it does not have.
+    const offline = Object.keys(tries).filter((name) => outcomes[name] !== 'ok' && !hidden.includes(name))
+    for (const doc of offline.map((name) => tries[name])) {
+      const { _rev } = await copy.get(doc._id).catch(() => ({}))
+      await copy.put({ ...doc, offline: true, ...(_rev && { _rev }) })
+    }
+    const refused = []
+    await copy.replicate.to(db).on('denied', (error) => refused.push(error.id))
+    return { status, seen: seen.map((doc) => doc._id), outcomes, refused: refused.sort() }
   },
 
-  // Many documents, for the time.
+  // Many documents travel both ways, and are what they were.
   async many () {
     const count = Number(process.env.COUNT || 10000)
     const source = local('many')
@@ -362,17 +389,28 @@ const scenes = {
     const pushed = await replicate(source, remote(), { batch_size: 200 })
     const between = Date.now()
     const target = local('many-target')
-    await target.replicate.from(remote(), { batch_size: 200, doc_ids: undefined })
+    const pulled = await replicate(remote(), target, { batch_size: 200 })
     const ended = Date.now()
-    assert.strictEqual(pushed.docs_written, count)
-    const listed = await target.allDocs({ startkey: 'many-', endkey: 'many-\uffff' })
-    assert.strictEqual(listed.rows.length, count)
+    assert.deepStrictEqual([pushed.docs_written, pushed.doc_write_failures], [count, 0])
+    assert.ok(pulled.docs_written >= count)
+    const contents = async (db) => {
+      const listed = await db.allDocs({ startkey: 'many-', endkey: 'many-\uffff', include_docs: true })
+      const hash = crypto.createHash('sha256')
+      for (const { doc } of listed.rows) hash.update(`${doc._id} ${doc._rev} ${doc.number} ${doc.text}\n`)
+      return [listed.rows.length, hash.digest('hex')]
+    }
+    const expected = await contents(source)
+    assert.strictEqual(expected[0], count)
+    assert.deepStrictEqual(await contents(target), expected)
     return { push_ms: between - begun, pull_ms: ended - between }
   },
 
-  // Prints documents as the server has them.
+  // Returns the documents IDS as a client has them that replicates, or null for those that it has not.
   async show () {
-    return { docs: await all(remote()) }
+    const tablet = local('tablet')
+    await replicate(remote(), tablet)
+    const ids = JSON.parse(process.env.IDS)
+    return { docs: await Promise.all(ids.map((id) => tablet.get(id, { attachments: true }).catch(() => null))) }
   },
 }
 
