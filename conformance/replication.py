@@ -1,19 +1,23 @@
-"""Three servers of one domain that share a discussion and a mail file, and replicate while things fail.
+"""Three servers of one domain that share a discussion, a mail file and the directory, and replicate while things fail.
 
 Ann changes documents over the native protocol and her mailbox over IMAP on all three servers, and documents in a local
-replica on her laptop. Meanwhile links are cut within a transfer, servers are killed within a replication, stopped for a
-time, started with a wrong clock, and set back to an old copy of their data, and the disk of one gets full. When the
-faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal, every
-acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no document
-that was deleted may be back. The servers share UIDs, so Ann's messages have the same UIDs on all of them. The seed
-determines what is done, but not the moments at which servers die.
+replica on her laptop. Some documents are deleted on one server, on the laptop or on the phone while others edit them, and
+people and groups of the directory are changed on all servers. Meanwhile links are cut within a transfer, servers are
+killed within a replication, stopped for a time, started with a wrong clock, and set back to an old copy of their data, and
+the disk of one gets full. The way to one server is slow. When the faults have ended, the servers replicate until nothing
+changes any more. Then all replicas must be equal, every acknowledged edit must be in a document or a conflict document
+unless a deletion has seen it, every acknowledged message must be there, and no document whose edits have all been seen by
+deletions may be back. The servers share UIDs, so Ann's messages have the same UIDs on all of them. The seed determines
+what is done, but not the moments at which servers die.
 """
 
+import collections
 import contextlib
 import imaplib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -32,9 +36,13 @@ ROUNDS_MAX = 12
 STEPS = (120, 2_000)
 # A server whose partner is silent gives up after 90 seconds.
 REPLICATE_TIME_MAX_S = 240
+IMAP_TIME_MAX_S = 20
 STOPPED_S = 0.3
+# The time that bytes need to or from the second server.
+DELAY_S = 0.02
 HEALTHY = "No damage was found."
 USER = ("--user", "ann")
+STAFF = "staff"
 CLOCK_ERROR_MAX_S = 3 * 86_400
 FLAGS = (r"\Seen", r"\Answered", r"\Flagged", "Work", "Later")
 
@@ -67,11 +75,17 @@ def build_clock(folder):
     return library
 
 
+def numbers_of(items):
+    """Returns the numbers of the edits that a document has."""
+    return {int(name[1:]) for name in items if re.fullmatch(r"V\d+", name)}
+
+
 class Member:
     """A server, the way to it, and what was acknowledged by it."""
 
     def __init__(self, program, folder, name):
         os.makedirs(folder, exist_ok=True)
+        self.name = name
         self.host = f"{name}.{DOMAIN}"
         settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s", "listen.couchdb": "127.0.0.1:0"}
         if os.path.ismount(folder):
@@ -91,7 +105,7 @@ class Member:
 
     def make_gate(self):
         """Returns the way to the server."""
-        return Gate(lambda: self.server.address("native"))
+        return Gate(lambda: self.server.address("native"), DELAY_S if self.name == NAMES[1] else 0.0)
 
     def as_ann(self, *words):
         """Runs a command as Ann and returns its result, or None if it failed."""
@@ -99,6 +113,14 @@ class Member:
             return json.loads(self.server.command(*words, *USER, "--json"))
         except RuntimeError:
             return None
+
+    def has_done(self, *words):
+        """Runs a command as an operator. Returns whether it succeeded."""
+        try:
+            self.server.command(*words)
+        except RuntimeError:
+            return False
+        return True
 
     def replicate(self, other, *options):
         """Starts to replicate from another server. Returns the process."""
@@ -128,8 +150,16 @@ class Phone:
 
     def ask(self, **request):
         """Sends a request and returns the reply."""
+        self.send(**request)
+        return self.reply()
+
+    def send(self, **request):
+        """Sends a request."""
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
+
+    def reply(self):
+        """Returns the reply to a request that was sent."""
         line = self.process.stdout.readline()
         if not line:
             raise Wrong("the phone has ended")
@@ -197,8 +227,12 @@ class Cluster:
         self.laptop = Laptop(self.members[0], folder)
         self.edits, self.messages, self.deleted = set(), set(), set()
         self.documents, self.doomed = [], []
+        # The edits that were tried of each document, and the deletions with the edits that they have seen.
+        self.tried, self.deletions = {}, set()
+        # The changes of the directory, and the UNID of the person that is changed.
+        self.changes, self.person = set(), None
         self.next_number = 0
-        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores", "phone", "syncs", "laptop", "full disks"), 0)
+        self.counts = collections.Counter()
 
     def make_member(self, program, folder, name):
         """Returns a server, which is not started yet."""
@@ -229,12 +263,17 @@ class Cluster:
         first.server.add_users([f"ann@{DOMAIN}"], self.password)
         first.server.command("db", "create", TALK)
         first.server.command("db", "acl", TALK, "set", f"ann@{DOMAIN}", "--level", "editor")
+        first.server.command("db", "acl", DIRECTORY, "set", f"ann@{DOMAIN}", "--level", "editor")
+        first.server.command("group", "add", STAFF, "--member", f"ann@{DOMAIN}")
+        self.person = first.as_ann("note", "list", DIRECTORY, "--formula", 'SELECT Type = "Person"')[0]["unid"]
         for number in range(DOOMED):
             made = first.as_ann("note", "create", TALK, f"Subject=doomed {number}")
             self.doomed.append(made["unid"])
         for action in ("0", "1", "0", "1"):
             made = first.as_ann("note", "create", TALK, "Subject=shared", f"$ConflictAction={action}")
             self.documents.append(made["unid"])
+            self.tried[made["unid"]] = set()
+        self.shared = len(self.documents)
         for other in others:
             file = f"{other.server.folder}/server.pem"
             register = ("server", "register", other.host, "--address", other.gate.address, "--own-address", first.gate.address)
@@ -242,6 +281,7 @@ class Cluster:
             other.server.command("server", "join", file)
             other.server.start()
             other.replicated(first, *DATABASES)
+        self.add_people()
         for other in others:
             other.replicated(first, *DATABASES)
         for member in self.members:
@@ -250,6 +290,9 @@ class Cluster:
         if self.phone:
             self.sync(first)
 
+    def add_people(self):
+        """Adds further people, when all servers have joined."""
+
     def number(self):
         """Returns a number that nothing else has."""
         self.next_number += 1
@@ -257,12 +300,15 @@ class Cluster:
 
     def step(self):
         """Lets one thing happen."""
-        member = self.random.choice(self.members)
+        self.random.choice(self.actions())(self.random.choice(self.members))
+
+    def actions(self):
+        """Returns what can happen in a step."""
         actions = [self.edit, self.edit, self.create, self.append, self.mark, self.delete, self.exchange, self.exchange, self.fail]
-        actions += [self.edit_laptop, self.edit_laptop, self.exchange_laptop]
+        actions += [self.edit_laptop, self.edit_laptop, self.exchange_laptop, self.delete_edited, self.change_directory]
         if self.phone:
-            actions += [self.edit_offline, self.edit_offline, self.sync]
-        self.random.choice(actions)(member)
+            actions += [self.edit_offline, self.edit_offline, self.sync_or_fail]
+        return actions
 
     def acknowledge(self, member, known, what):
         """Remembers what a server has acknowledged."""
@@ -271,40 +317,107 @@ class Cluster:
 
     def edit(self, member):
         """Adds an item to a shared document."""
+        self.edit_document(member, self.random.choice(self.documents))
+
+    def edit_document(self, member, unid):
+        """Adds an item to a document."""
         number = self.number()
-        unid = self.random.choice(self.documents)
         if member.as_ann("note", "set", TALK, unid, f"V{number}:number={number}"):
+            self.tried[unid].add(number)
             self.acknowledge(member, self.edits, number)
             self.counts["edits"] += 1
+        elif member.as_ann("note", "get", TALK, unid):
+            # It is not known whether the change was made. Of a document that is deleted, it was not.
+            self.tried[unid].add(number)
 
     def create(self, member):
-        """Creates a document, which others may change later."""
+        """Creates a document, which others may change and delete later."""
         number = self.number()
-        made = member.as_ann("note", "create", TALK, "Subject=new", f"V{number}:number={number}")
+        action = self.random.choice(((), (), ("$ConflictAction=1",)))
+        made = member.as_ann("note", "create", TALK, "Subject=new", f"V{number}:number={number}", *action)
         if made:
             self.acknowledge(member, self.edits, number)
             self.documents.append(made["unid"])
+            self.tried[made["unid"]] = {number}
             self.counts["edits"] += 1
 
     def edit_offline(self, _member):
-        """Changes or creates a document on the phone, which never loses anything."""
+        """Changes, creates or deletes a document on the phone, which never loses anything."""
         number = self.number()
-        what = self.random.choice(("edit", "edit", "create"))
-        if self.phone.ask(op=what, number=number, choice=self.random.random())["done"]:
+        what = self.random.choice(("edit", "edit", "edit", "create", "create", "delete"))
+        reply = self.phone.ask(op=what, number=number, choice=self.random.random())
+        if not reply["done"]:
+            return
+        unid = reply["id"].upper()
+        if what == "delete":
+            self.note_deletion(reply["seen"])
+            self.deletions.add((unid, frozenset(reply["seen"])))
+        else:
+            self.tried.setdefault(unid, set()).add(number)
             self.edits.add(number)
             self.counts["phone"] += 1
 
     def edit_laptop(self, _member):
-        """Changes or creates a document on the laptop, which never loses anything."""
+        """Changes, creates or deletes a document on the laptop, which never loses anything."""
         number = self.number()
         item = f"V{number}:number={number}"
-        if self.random.random() < 0.6:
-            made = self.laptop.offline("note", "set", TALK, self.random.choice(self.documents), item)
+        unid = self.random.choice(self.documents)
+        chance = self.random.random()
+        if chance < 0.1 and unid in self.documents[self.shared:]:
+            seen = self.delete_seen(self.laptop.offline, unid)
+            if seen is not None:
+                self.deletions.add((unid, seen))
+            return
+        if chance < 0.6:
+            made = self.laptop.offline("note", "set", TALK, unid, item)
         else:
             made = self.laptop.offline("note", "create", TALK, "Subject=from the laptop", item)
         if made:
+            self.tried.setdefault(made["unid"], set()).add(number)
             self.edits.add(number)
             self.counts["laptop"] += 1
+
+    def delete_edited(self, member):
+        """Deletes a document which another server changes shortly before or afterwards."""
+        if len(self.documents) == self.shared:
+            return
+        unid = self.random.choice(self.documents[self.shared:])
+        other = self.random.choice([one for one in self.members if one is not member])
+        is_edited_before = self.random.random() < 0.5
+        if is_edited_before:
+            self.edit_document(other, unid)
+        seen = self.delete_seen(member.as_ann, unid)
+        if seen is not None:
+            self.acknowledge(member, self.deletions, (unid, seen))
+        if not is_edited_before:
+            self.edit_document(other, unid)
+
+    def delete_seen(self, execute, unid):
+        """Deletes a document as it was read. Returns the edits that it had, or None if it was not deleted."""
+        found = execute("note", "get", TALK, unid)
+        if not found:
+            return None
+        seen = frozenset(numbers_of(found["items"]))
+        done = execute("note", "delete", TALK, unid, "--expect", found["revision"])
+        self.note_deletion(seen)
+        return seen if done else None
+
+    def note_deletion(self, seen):
+        """Remembers that the edits in a document may be gone, because a deletion has seen them."""
+        self.edits.difference_update(seen)
+        self.counts["deletions of edited documents"] += 1
+
+    def change_directory(self, member):
+        """Changes a person's telephone number, or the members of a group."""
+        number = self.number()
+        if self.random.random() < 0.5:
+            items = (f"OfficePhoneNumber=+1 {number}", f"V{number}:number={number}")
+            is_done = member.as_ann("note", "set", DIRECTORY, self.person, *items)
+        else:
+            is_done = member.has_done("group", "set", STAFF, "--add-member", f"member{number}@elsewhere.test")
+        if is_done:
+            self.acknowledge(member, self.changes, number)
+            self.counts["changes of the directory"] += 1
 
     def exchange_laptop(self, _member):
         """Replicates the laptop with its server. Something may fail meanwhile."""
@@ -331,6 +444,17 @@ class Cluster:
         self.counts["syncs"] += 1
         return reply.get("moved") if reply["done"] else None
 
+    def sync_or_fail(self, member):
+        """Lets the phone replicate with a server, which may be killed meanwhile."""
+        if self.random.random() < 0.7:
+            self.sync(member)
+            return
+        self.phone.send(op="sync", url=door(member))
+        time.sleep(self.random.uniform(0, 0.3))
+        self.restart(member)
+        self.phone.reply()
+        self.counts["syncs"] += 1
+
     def delete(self, member):
         """Deletes a document that nobody changes."""
         unid = self.random.choice(self.doomed)
@@ -338,10 +462,15 @@ class Cluster:
             self.acknowledge(member, self.deleted, unid)
             self.counts["deletions"] += 1
 
+    def login(self, member, user):
+        """Returns a session with IMAP."""
+        client = imaplib.IMAP4(*member.server.address("imap"), timeout=IMAP_TIME_MAX_S)
+        client.login(f"{user}@{DOMAIN}", self.password)
+        return client
+
     def mailbox(self, member):
         """Opens Ann's inbox."""
-        client = imaplib.IMAP4(*member.server.address("imap"), timeout=20)
-        client.login(f"ann@{DOMAIN}", self.password)
+        client = self.login(member, "ann")
         client.select("INBOX")
         return client
 
@@ -390,9 +519,13 @@ class Cluster:
         other.gate.bytes_left = None
         self.counts["replications"] += 1
 
+    def kill(self, member):
+        """Kills a server."""
+        member.server.kill()
+
     def restart(self, member):
         """Kills a server and starts it again."""
-        member.server.kill()
+        self.kill(member)
         member.gate.cut()
         member.server.start()
         self.counts["kills"] += 1
@@ -404,10 +537,7 @@ class Cluster:
         if what == "full":
             self.fill(member)
         elif what == "stop":
-            member.server.signal(signal.SIGSTOP)
-            time.sleep(STOPPED_S)
-            member.server.signal(signal.SIGCONT)
-            self.counts["stops"] += 1
+            self.halt(member)
         elif what in ("close", "open"):
             member.gate.is_open = what == "open"
             member.gate.cut()
@@ -417,22 +547,36 @@ class Cluster:
             self.restart(member)
             self.counts["clocks"] += 1
         elif what == "copy":
-            member.server.kill()
-            shutil.rmtree(member.copy, ignore_errors=True)
-            shutil.copytree(member.server.data, member.copy, ignore=shutil.ignore_patterns("*.sock"))
-            member.since_copy = []
-            member.server.start()
+            self.back_up(member)
         elif os.path.exists(member.copy):
-            # What only this server had is lost with its disk.
-            member.server.kill()
-            member.gate.cut()
-            shutil.rmtree(member.server.data)
-            shutil.copytree(member.copy, member.server.data)
-            for known, what in member.since_copy:
-                known.discard(what)
-            member.since_copy = []
-            member.server.start()
-            self.counts["restores"] += 1
+            self.restore(member)
+
+    def halt(self, member):
+        """Stops the process of a server for a time."""
+        member.server.signal(signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        member.server.signal(signal.SIGCONT)
+        self.counts["stops"] += 1
+
+    def back_up(self, member):
+        """Copies the data of a server."""
+        self.kill(member)
+        shutil.rmtree(member.copy, ignore_errors=True)
+        shutil.copytree(member.server.data, member.copy, ignore=shutil.ignore_patterns("*.sock"))
+        member.since_copy = []
+        member.server.start()
+
+    def restore(self, member):
+        """Sets a server back to the copy of its data. What only this server had is lost."""
+        self.kill(member)
+        member.gate.cut()
+        shutil.rmtree(member.server.data)
+        shutil.copytree(member.copy, member.server.data)
+        for known, what in member.since_copy:
+            known.discard(what)
+        member.since_copy = []
+        member.server.start()
+        self.counts["restores"] += 1
 
     def fill(self, member):
         """Takes all space of a server's disk while it replicates and is changed, and gives it back."""
@@ -486,17 +630,36 @@ class Cluster:
                         if row["different"]:
                             raise Wrong(f"{row['database']} of {member.host} and {other.host} differ: {row['differences'][:5]}")
             self.check_contents(member)
+            self.check_directory(member)
         self.check_laptop()
         if self.phone:
             self.check_leaves()
-        inboxes = [self.uids(member) for member in self.members]
-        if any(inbox != inboxes[0] for inbox in inboxes):
-            raise Wrong(f"the UIDs of messages differ: {inboxes}")
+        self.check_uids()
         for member in self.members:
             member.server.stop()
             said = member.server.command("fixup")
             if HEALTHY not in said:
                 raise Wrong(f"fixup of {member.host} finds: {said}")
+
+    def check_uids(self):
+        """Compares the UIDs of messages of all servers."""
+        inboxes = [self.uids(member) for member in self.members]
+        if any(inbox != inboxes[0] for inbox in inboxes):
+            raise Wrong(f"the UIDs of messages differ: {inboxes}")
+
+    def deleted_documents(self):
+        """Returns the documents of which each edit has been seen by a deletion that was acknowledged and not lost."""
+        seen = {}
+        for unid, numbers in self.deletions:
+            seen.setdefault(unid, set()).update(numbers)
+        return [unid for unid in self.documents if unid in seen and self.tried[unid] <= seen[unid]]
+
+    def check_directory(self, member):
+        """Looks for all changes of the directory on one server."""
+        text = self.text(member, DIRECTORY)
+        lost = {number for number in self.changes if f'"V{number}"' not in text and f"member{number}@" not in text}
+        if lost:
+            raise Wrong(f"{member.host} has lost the changes of the directory {sorted(lost)}")
 
     def check_laptop(self):
         """Checks that the laptop has the documents of its server, and everything that was acknowledged."""
@@ -507,7 +670,7 @@ class Cluster:
         here, there = ({row["unid"] for row in rows} for rows in (self.laptop.offline(*listed), self.laptop.member.as_ann(*listed)))
         if here != there:
             raise Wrong(f"the laptop and its server have different documents: {sorted(here ^ there)[:5]}")
-        back = [unid for unid in self.deleted if self.laptop.offline("note", "get", TALK, unid)]
+        back = [unid for unid in [*self.deleted, *self.deleted_documents()] if self.laptop.offline("note", "get", TALK, unid)]
         if back:
             raise Wrong(f"the laptop has the deleted documents {back}")
 
@@ -520,20 +683,29 @@ class Cluster:
                 differences = [one for one in found + expected if (one in found) != (one in expected)]
                 raise Wrong(f"the leaves of {member.host} are not those of the phone: {differences[:6]}")
 
-    def check_contents(self, member):
-        """Looks for everything that was acknowledged on one server."""
-        file = f"{member.server.folder}/talk.jsonl"
+    @staticmethod
+    def text(member, database):
+        """Returns all documents of a database of a server as text."""
+        file = f"{member.server.folder}/export.jsonl"
         if os.path.exists(file):
             os.remove(file)
-        member.server.command("db", "export", TALK, file)
+        member.server.command("db", "export", database, file)
         with open(file, encoding="utf-8") as lines:
-            text = lines.read()
+            return lines.read()
+
+    def check_contents(self, member):
+        """Looks for everything that was acknowledged on one server."""
+        text = self.text(member, TALK)
         lost = {number for number in self.edits if f'"V{number}"' not in text}
         if lost:
             raise Wrong(f"{member.host} has lost the edits {sorted(lost)}")
-        back = [unid for unid in self.deleted if member.as_ann("note", "get", TALK, unid)]
+        back = [unid for unid in [*self.deleted, *self.deleted_documents()] if member.as_ann("note", "get", TALK, unid)]
         if back:
             raise Wrong(f"{member.host} has the deleted documents {back}")
+        self.check_messages(member)
+
+    def check_messages(self, member):
+        """Looks for all messages on one server."""
         client = self.mailbox(member)
         found = client.fetch("1:*", "(BODY.PEEK[HEADER.FIELDS (SUBJECT)])")[1] if self.messages else []
         subjects = b"".join(part[1] for part in found if isinstance(part, tuple))

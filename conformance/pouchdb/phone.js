@@ -1,6 +1,6 @@
 // A PouchDB that is offline most of the time: reads one request a line from standard input, and prints one reply a line.
 // {"op":"edit","number":7} adds the field V7 to a random document, {"op":"create","number":8} creates a document,
-// {"op":"sync","url":"https://…"} replicates both ways, {"op":"leaves"} lists the documents with their leaves.
+// {"op":"delete"} deletes one and lists the numbers of its fields, {"op":"sync","url":"https://…"} replicates both ways, {"op":"leaves"} lists the documents with their leaves.
 'use strict'
 
 const readline = require('readline')
@@ -15,19 +15,32 @@ async function leaves (db) {
   return docs.sort((one, other) => (one[0] < other[0] ? -1 : 1))
 }
 
+async function some (choice, isWanted) {
+  const { rows } = await phone.allDocs({ include_docs: true })
+  const docs = rows.map((row) => row.doc).filter(isWanted)
+  return docs[Math.floor(choice * docs.length)]
+}
+
 const remote = (url) => new PouchDB(url, { auth: { username, password } })
 
 const requests = {
   async edit ({ number, choice }) {
-    const { rows } = await phone.allDocs({ include_docs: true })
-    const docs = rows.map((row) => row.doc).filter((doc) => !String(doc.Subject).startsWith('doomed'))
-    if (!docs.length) return { done: false }
-    await phone.put({ ...docs[Math.floor(choice * docs.length)], [`V${number}`]: number })
-    return { done: true }
+    const doc = await some(choice, (doc) => !String(doc.Subject).startsWith('doomed'))
+    if (!doc) return { done: false }
+    await phone.put({ ...doc, [`V${number}`]: number })
+    return { done: true, id: doc._id }
   },
   async create ({ number }) {
-    await phone.put({ _id: `phone-${number}`, Subject: 'from the phone', [`V${number}`]: number })
-    return { done: true }
+    const id = `phone-${number}`
+    await phone.put({ _id: id, Subject: 'from the phone', [`V${number}`]: number })
+    return { done: true, id }
+  },
+  async delete ({ choice }) {
+    const doc = await some(choice, (doc) => doc.Subject === 'new' || doc.Subject === 'from the phone')
+    if (!doc) return { done: false }
+    await phone.remove(doc)
+    const seen = Object.keys(doc).filter((name) => /^V\d+$/.test(name)).map((name) => Number(name.slice(1)))
+    return { done: true, id: doc._id, seen }
   },
   async sync ({ url }) {
     const { push, pull } = await phone.sync(remote(url))
