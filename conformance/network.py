@@ -180,7 +180,7 @@ class NamespacedDoublet(Doublet):
     """A server in a network namespace."""
 
     def __init__(self, program, folder, settings, network, name):
-        every = {f"listen.{listener}": "0.0.0.0:0" for listener in LISTENERS}
+        every = {f"listen.{listener}": "0.0.0.0:0" for listener in (*LISTENERS, "couchdb")}
         super().__init__(program, folder, settings | every | {"listen.native": f"0.0.0.0:{PORT}"})
         self.host = network.address(name)
         self.enter = ["ip", "netns", "exec", network.namespace(name)]

@@ -28,6 +28,10 @@ class Wrong(Exception):
     """A scene has failed."""
 
 
+class Unavailable(Exception):
+    """This machine has no PouchDB."""
+
+
 def install(folder):
     """Installs PouchDB in the version of the lock file, once for all runs. Returns the folder of the modules."""
     os.makedirs(folder, exist_ok=True)
@@ -35,6 +39,20 @@ def install(folder):
         shutil.copy(f"{HERE}/{name}", folder)
     if not os.path.isdir(f"{folder}/node_modules/pouchdb"):
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
+    return f"{folder}/node_modules"
+
+
+def installed(folder, may_install):
+    """Returns the folder of the modules. Raises `Unavailable` if Node or PouchDB is not there and cannot be installed."""
+    if not shutil.which("node"):
+        raise Unavailable("node is not installed")
+    try:
+        if may_install:
+            return install(folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unavailable(f"npm cannot install pouchdb: {error}") from error
+    if not os.path.isdir(f"{folder}/node_modules/pouchdb"):
+        raise Unavailable("pouchdb is not installed; `conformance/run PROGRAM pouchdb` installs it")
     return f"{folder}/node_modules"
 
 
