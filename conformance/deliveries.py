@@ -23,12 +23,12 @@ SUBJECT = re.compile(r"mail (\d+) end")
 
 
 class Message:
-    """A message that a server has accepted."""
+    """A message that a server has accepted, and the recipients to whom it may come twice, or not at all."""
 
     def __init__(self, member, recipients):
         self.member = member
         self.recipients = recipients
-        self.may_repeat = self.may_vanish = False
+        self.may_repeat, self.may_vanish = set(), set()
 
 
 class Deliveries:
@@ -37,8 +37,8 @@ class Deliveries:
     def __init__(self, cluster):
         self.cluster = cluster
         self.random = cluster.random
-        # The accepted messages by number, the numbers of those that may be in a queue, and of those that were finished when
-        # a server's data were copied.
+        # The accepted messages by number, the numbers of those that may be in a queue, and of those that were finished and
+        # those that were in queues when a server's data were copied.
         self.messages, self.open, self.copied = {}, set(), {}
 
     def prepare(self):
@@ -75,11 +75,15 @@ class Deliveries:
         self.open.add(number)
         self.cluster.counts["mail"] += 1
 
-    def concerned(self, member):
-        """Yields the messages that a server has accepted or receives."""
+    def place(self, message, user):
+        """Returns the server that delivers a message to a recipient."""
+        return message.member if user == SHARED else self.home(user)
+
+    def parts(self):
+        """Yields the messages with their numbers, for each recipient."""
         for number, message in self.messages.items():
-            if message.member is member or any(user in HOMES and self.home(user) is member for user in message.recipients):
-                yield number, message
+            for user in message.recipients:
+                yield number, message, user
 
     def unfinished(self, member):
         """Returns the numbers of the messages that wait in the queue of a server."""
@@ -105,21 +109,27 @@ class Deliveries:
             member.has_done("queue", "retry", "--all")
 
     def before_kill(self, member):
-        """Remembers the messages that may be under way while a server is killed."""
-        for number, message in self.concerned(member):
-            if number in self.open:
-                message.may_repeat = True
+        """Remembers the messages that may be on their way from or to a server that is killed."""
+        for number, message, user in self.parts():
+            place = self.place(message, user)
+            if number in self.open and place is not message.member and member in (place, message.member):
+                message.may_repeat.add(user)
 
     def before_copy(self, member):
-        """Remembers the messages that are finished when the data of a server are copied."""
+        """Remembers the messages that are finished, and those that are in queues, when the data of a server are copied."""
         self.refresh()
-        self.copied[member.name] = set(self.messages) - self.open
+        self.copied[member.name] = set(self.messages) - self.open, self.open.copy()
 
     def before_restore(self, member):
         """Remembers the messages that may be lost or sent again, because a server is set back to the copy of its data."""
-        for number, message in self.concerned(member):
-            if number not in self.copied[member.name]:
-                message.may_repeat = message.may_vanish = True
+        finished, queued = self.copied[member.name]
+        for number, message, user in self.parts():
+            if self.place(message, user) is member and number not in finished:
+                message.may_vanish.add(user)
+            if message.member is member and number in self.open:
+                message.may_vanish.add(user)
+            if message.member is member and number in queued:
+                message.may_repeat.add(user)
 
     def inboxes(self):
         """Returns the number of copies of each message in the inbox of each user."""
@@ -151,7 +161,7 @@ class Deliveries:
                 if user not in message.recipients:
                     continue
                 count = counts[number]
-                if (count > 1 and not message.may_repeat) or (count == 0 and not message.may_vanish):
+                if (count > 1 and user not in message.may_repeat) or (count == 0 and user not in message.may_vanish):
                     yield f"mail {number} from {message.member.host} is {count} times in the inbox of {user} on {host}", count
 
     def faults(self):
@@ -163,5 +173,6 @@ class Deliveries:
                 yield f"mail {sorted(waiting)} waits on {member.host}"
 
     def exact(self):
-        """Returns the number of messages that had to arrive exactly once, and the number of all."""
-        return sum(not (message.may_repeat or message.may_vanish) for message in self.messages.values()), len(self.messages)
+        """Returns for how many messages and recipients there is no exception, and the number of all."""
+        parts = list(self.parts())
+        return sum(user not in message.may_repeat | message.may_vanish for _, message, user in parts), len(parts)
