@@ -76,7 +76,6 @@ class Cluster(replication.Cluster):
     def __init__(self, program, folder, password, seed, network, modules):
         self.network = network
         self.closed_steps = 0
-        self.notes = []
         super().__init__(program, folder, password, seed, modules)
         self.mailboxes = Mailboxes(self)
         self.deliveries = deliveries.Deliveries(self)
@@ -113,10 +112,6 @@ class Cluster(replication.Cluster):
     def append(self, member):
         """Appends a message."""
         self.mailboxes.append(member)
-
-    def note(self, text):
-        """Remembers what happened, to print it if the test fails."""
-        self.notes.append(text)
 
     def add_people(self):
         self.deliveries.prepare()
@@ -251,9 +246,9 @@ class Cluster(replication.Cluster):
     def check_mail(self):
         """Checks that each message that users sent each other has arrived exactly once."""
         for fault in self.deliveries.faults():
-            raise Wrong(f"{fault}; {self.notes[-5:]}")
+            raise Wrong(f"{fault}\n{self.story(())}")
         exact, count = self.deliveries.exact()
-        print(f"cluster: {exact} of {count} messages had to arrive exactly once, and did", flush=True)
+        print(f"cluster: {exact} of {count} copies of messages had to arrive exactly once, and did", flush=True)
 
     def cut_off(self):
         """The last fault: a server is cut off while all are changed, so that something is left to replicate."""

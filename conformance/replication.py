@@ -232,6 +232,8 @@ class Cluster:
         # The changes of the directory, and the UNID of the person that is changed.
         self.changes, self.person = set(), None
         self.next_number = 0
+        # What has happened, and the documents and servers that it concerns.
+        self.events = []
         self.counts = collections.Counter()
 
     def make_member(self, program, folder, name):
@@ -310,6 +312,15 @@ class Cluster:
             actions += [self.edit_offline, self.edit_offline, self.sync_or_fail]
         return actions
 
+    def note(self, text, unid=None):
+        """Remembers what has happened to a document, or to a server."""
+        self.events.append((unid, f"{len(self.events)} {text}"))
+
+    def story(self, numbers):
+        """Returns what has happened to servers, and to the documents with some edits."""
+        unids = {unid for unid, tried in self.tried.items() if tried & set(numbers)}
+        return "\n".join(text for unid, text in self.events if unid is None or unid in unids)
+
     def acknowledge(self, member, known, what):
         """Remembers what a server has acknowledged."""
         known.add(what)
@@ -326,6 +337,7 @@ class Cluster:
             self.tried[unid].add(number)
             self.acknowledge(member, self.edits, number)
             self.counts["edits"] += 1
+            self.note(f"edit {number} of {unid} on {member.host}", unid)
         elif member.as_ann("note", "get", TALK, unid):
             # It is not known whether the change was made. Of a document that is deleted, it was not.
             self.tried[unid].add(number)
@@ -340,6 +352,7 @@ class Cluster:
             self.documents.append(made["unid"])
             self.tried[made["unid"]] = {number}
             self.counts["edits"] += 1
+            self.note(f"{made['unid']} is created on {member.host} with {number}{action}", made["unid"])
 
     def edit_offline(self, _member):
         """Changes, creates or deletes a document on the phone, which never loses anything."""
@@ -349,6 +362,7 @@ class Cluster:
         if not reply["done"]:
             return
         unid = reply["id"].upper()
+        self.note(f"{what} {number} of {unid} on the phone{reply.get('seen', '')}", unid)
         if what == "delete":
             self.note_deletion(reply["seen"])
             self.deletions.add((unid, frozenset(reply["seen"])))
@@ -367,6 +381,7 @@ class Cluster:
             seen = self.delete_seen(self.laptop.offline, unid)
             if seen is not None:
                 self.deletions.add((unid, seen))
+                self.note(f"deletion of {unid} on the laptop {sorted(seen)}", unid)
             return
         if chance < 0.6:
             made = self.laptop.offline("note", "set", TALK, unid, item)
@@ -376,6 +391,7 @@ class Cluster:
             self.tried.setdefault(made["unid"], set()).add(number)
             self.edits.add(number)
             self.counts["laptop"] += 1
+            self.note(f"edit {number} of {made['unid']} on the laptop", made["unid"])
 
     def delete_edited(self, member):
         """Deletes a document which another server changes shortly before or afterwards."""
@@ -389,6 +405,7 @@ class Cluster:
         seen = self.delete_seen(member.as_ann, unid)
         if seen is not None:
             self.acknowledge(member, self.deletions, (unid, seen))
+            self.note(f"deletion of {unid} on {member.host} {sorted(seen)}", unid)
         if not is_edited_before:
             self.edit_document(other, unid)
 
@@ -437,11 +454,13 @@ class Cluster:
         wait_for(process, f"the replication of the laptop with {member.host}")
         member.gate.bytes_left = None
         self.counts["replications"] += 1
+        self.note(f"the laptop replicates with {member.host}: {fault}, {process.returncode}")
 
     def sync(self, member):
         """Lets the phone replicate with a server. Returns the number of documents that moved, or None if it failed."""
         reply = self.phone.ask(op="sync", url=door(member))
         self.counts["syncs"] += 1
+        self.note(f"the phone replicates with {member.host}: {reply}")
         return reply.get("moved") if reply["done"] else None
 
     def sync_or_fail(self, member):
@@ -518,10 +537,12 @@ class Cluster:
         wait_for(process, f"the replication of {member.host} with {other.host}")
         other.gate.bytes_left = None
         self.counts["replications"] += 1
+        self.note(f"{member.host} replicates with {other.host}: {direction}, {fault}, {process.returncode}")
 
     def kill(self, member):
         """Kills a server."""
         member.server.kill()
+        self.note(f"{member.host} is killed")
 
     def restart(self, member):
         """Kills a server and starts it again."""
@@ -546,6 +567,7 @@ class Cluster:
             member.server.prefix = ["env", f"LD_PRELOAD={self.clock}", f"CLOCK_ERROR_S={error}"]
             self.restart(member)
             self.counts["clocks"] += 1
+            self.note(f"{member.host} has a clock that is wrong by {error} s")
         elif what == "copy":
             self.back_up(member)
         elif os.path.exists(member.copy):
@@ -565,6 +587,7 @@ class Cluster:
         shutil.copytree(member.server.data, member.copy, ignore=shutil.ignore_patterns("*.sock"))
         member.since_copy = []
         member.server.start()
+        self.note(f"{member.host} is copied")
 
     def restore(self, member):
         """Sets a server back to the copy of its data. What only this server had is lost."""
@@ -577,6 +600,7 @@ class Cluster:
         member.since_copy = []
         member.server.start()
         self.counts["restores"] += 1
+        self.note(f"{member.host} is restored")
 
     def fill(self, member):
         """Takes all space of a server's disk while it replicates and is changed, and gives it back."""
@@ -665,14 +689,24 @@ class Cluster:
         """Checks that the laptop has the documents of its server, and everything that was acknowledged."""
         lost = {number for number in self.edits if f'"V{number}"' not in self.laptop.text()}
         if lost:
-            raise Wrong(f"the laptop has lost the edits {sorted(lost)}")
+            raise Wrong(f"the laptop has lost the edits {sorted(lost)}\n{self.story(lost)}")
         listed = ("note", "list", TALK, "--limit", "0")
         here, there = ({row["unid"] for row in rows} for rows in (self.laptop.offline(*listed), self.laptop.member.as_ann(*listed)))
         if here != there:
-            raise Wrong(f"the laptop and its server have different documents: {sorted(here ^ there)[:5]}")
+            raise Wrong(f"the laptop and its server have different documents: {self.described(here - there, there - here)}")
         back = [unid for unid in [*self.deleted, *self.deleted_documents()] if self.laptop.offline("note", "get", TALK, unid)]
         if back:
             raise Wrong(f"the laptop has the deleted documents {back}")
+
+    def described(self, of_laptop, of_server):
+        """Returns documents that only the laptop or only its server has, with what has happened to them."""
+        lines, numbers = [], set()
+        for side, execute, unids in (("laptop", self.laptop.offline, of_laptop), ("server", self.laptop.member.as_ann, of_server)):
+            for unid in sorted(unids):
+                found = execute("note", "get", TALK, unid) or {"items": {}}
+                numbers |= numbers_of(found["items"])
+                lines.append(f"{side}: {found}")
+        return "\n".join([*lines, self.story(numbers)])
 
     def check_leaves(self):
         """Checks that the phone and the servers have the same winners and the same conflicts."""
@@ -698,7 +732,7 @@ class Cluster:
         text = self.text(member, TALK)
         lost = {number for number in self.edits if f'"V{number}"' not in text}
         if lost:
-            raise Wrong(f"{member.host} has lost the edits {sorted(lost)}")
+            raise Wrong(f"{member.host} has lost the edits {sorted(lost)}\n{self.story(lost)}")
         back = [unid for unid in [*self.deleted, *self.deleted_documents()] if member.as_ann("note", "get", TALK, unid)]
         if back:
             raise Wrong(f"{member.host} has the deleted documents {back}")
@@ -731,7 +765,7 @@ def play(part, folder, steps, create):
         try:
             cluster.run(steps[is_long])
         except (Wrong, subprocess.TimeoutExpired) as wrong:
-            print(f"{part}: {str(wrong)[:4_000]}")
+            print(f"{part}: {str(wrong)[:40_000]}")
             return 0, 1
     counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
     print(f"{part}: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
