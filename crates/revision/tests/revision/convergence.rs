@@ -127,11 +127,38 @@ enum WrongRule {
     DeletionsAlwaysCount,
     /// A deletion is taken for a version without ancestors.
     DeletionsWithoutAncestors,
+    /// Of two versions with the same number of saves, the later one counts, by the clock of the replica at which the
+    /// second one arrives.
+    TieByLocalClock,
+    /// Of two versions with the same number of saves, the one whose note has the lower number in its replica counts.
+    TieByNoteNumber,
+    /// A merge follows the version of the server whose name comes first.
+    MergeByNameOrder,
+}
+
+/// A version that arrives at a replica which has another one.
+#[derive(Clone, Copy)]
+struct Meeting<'n> {
+    from: usize,
+    to: usize,
+    unid: Unid,
+    current: &'n Note,
+    arriving: &'n Note,
+}
+
+impl Meeting<'_> {
+    /// Returns `true` if both versions are edits that were saved the same number of times.
+    fn is_tie(&self) -> bool {
+        let is_between_edits = !self.current.is_deletion && !self.arriving.is_deletion;
+        is_between_edits && self.current.revision.sequence == self.arriving.revision.sequence
+    }
 }
 
 struct World {
     wrong: Option<WrongRule>,
     replicas: Vec<BTreeMap<Unid, Note>>,
+    /// The numbers of the notes of each replica, in the order in which they were created or arrived.
+    numbers: Vec<HashMap<Unid, usize>>,
     clocks: Vec<i64>,
     next: u64,
     edits: Vec<Edit>,
@@ -152,6 +179,7 @@ impl World {
         Self {
             wrong: None,
             replicas: vec![BTreeMap::new(); REPLICAS],
+            numbers: vec![HashMap::new(); REPLICAS],
             clocks: vec![0; REPLICAS],
             next: 1,
             edits: Vec::new(),
@@ -230,19 +258,26 @@ impl World {
         let parents: Vec<Revision> = self.replicas[replica].get(&unid).map(|old| old.revision).into_iter().collect();
         self.descend(made.revision, &parents);
         self.edits.push(Edit { revision: made.revision, written });
-        self.replicas[replica].insert(unid, made);
+        self.put(replica, unid, made);
+    }
+
+    /// Sets the version of a note. One that is new gets the next number.
+    fn put(&mut self, replica: usize, unid: Unid, note: Note) {
+        let next = self.numbers[replica].len();
+        self.numbers[replica].entry(unid).or_insert(next);
+        self.replicas[replica].insert(unid, note);
     }
 
     fn pull(&mut self, from: usize, to: usize, only: Option<Unid>) {
         let source = self.replicas[from].clone();
         for (unid, arriving) in source.into_iter().filter(|(unid, _)| only.is_none_or(|only| only == *unid)) {
-            self.arrive(to, unid, arriving);
+            self.arrive((from, to), unid, arriving);
         }
     }
 
-    fn arrive(&mut self, to: usize, unid: Unid, arriving: Note) {
+    fn arrive(&mut self, (from, to): (usize, usize), unid: Unid, arriving: Note) {
         let Some(current) = self.replicas[to].get(&unid).cloned() else {
-            self.replicas[to].insert(unid, arriving);
+            self.put(to, unid, arriving);
             return;
         };
         let edit_rule = self.edit_rule;
@@ -253,10 +288,11 @@ impl World {
             fits: &|merged| merged.revision.id.tail()[0] % 8 > 0,
         };
         let decided = receive(&current.version(), &arriving.version(), &rules);
-        match self.decide_wrongly(to, (&current, &arriving), decided) {
+        let meeting = Meeting { from, to, unid, current: &current, arriving: &arriving };
+        match self.decide_wrongly(meeting, decided) {
             Arrival::Known | Arrival::Same { counts: Side::Current } => {}
             Arrival::Newer | Arrival::Earlier | Arrival::Same { counts: Side::Arriving } => {
-                self.replicas[to].insert(unid, arriving);
+                self.put(to, unid, arriving);
             }
             Arrival::Merged(merged) => {
                 self.descend(merged.revision, &[current.revision, arriving.revision]);
@@ -265,24 +301,20 @@ impl World {
                 self.merges.entry(both).or_default().insert(merged.revision);
                 let revision::Merged { revision, time, ancestors, changes, items } = merged;
                 let note = Note { revision, time, ancestors, changes, items, is_deletion: false };
-                self.replicas[to].insert(unid, note);
+                self.put(to, unid, note);
             }
             Arrival::Conflict { counts, loser: fate } => {
                 let (winner, loser) = if counts == Side::Current { (current, arriving) } else { (arriving, current) };
-                self.replicas[to].insert(unid, winner);
+                self.put(to, unid, winner);
                 self.keep(to, unid, &loser, fate);
             }
         }
     }
 
     /// Changes a decision of the right rules into that of a wrong one.
-    fn decide_wrongly(
-        &mut self,
-        to: usize,
-        (current, arriving): (&Note, &Note),
-        decided: Arrival<Item>,
-    ) -> Arrival<Item> {
+    fn decide_wrongly(&self, meeting: Meeting<'_>, decided: Arrival<Item>) -> Arrival<Item> {
         let Some(wrong) = self.wrong else { return decided };
+        let Meeting { from, to, unid, current, arriving } = meeting;
         let is_between_edits = !current.is_deletion && !arriving.is_deletion;
         let deletion = if arriving.is_deletion { Side::Arriving } else { Side::Current };
         let dropped = |counts| Arrival::Conflict { counts, loser: LoserFate::Dropped };
@@ -305,6 +337,21 @@ impl World {
             }
             (WrongRule::DeletionsAlwaysCount, Arrival::Conflict { .. }) if !is_between_edits => dropped(deletion),
             (WrongRule::DeletionsWithoutAncestors, Arrival::Newer) if arriving.is_deletion => Arrival::Known,
+            (WrongRule::TieByLocalClock, Arrival::Conflict { loser, .. }) if meeting.is_tie() => {
+                let is_later = Timestamp(self.clocks[to]) > current.time;
+                Arrival::Conflict { counts: if is_later { Side::Arriving } else { Side::Current }, loser }
+            }
+            (WrongRule::TieByNoteNumber, Arrival::Conflict { loser, .. }) if meeting.is_tie() => {
+                let is_lower = self.numbers[from].get(&unid) < self.numbers[to].get(&unid);
+                Arrival::Conflict { counts: if is_lower { Side::Arriving } else { Side::Current }, loser }
+            }
+            (WrongRule::MergeByNameOrder, Arrival::Merged(merged)) => {
+                let first = if from < to { arriving } else { current };
+                let is_greater = first.revision == current.revision.max(arriving.revision);
+                let tail = merged.revision.id.tail().map(|byte| if is_greater { byte } else { !byte });
+                let revision = first.revision.child(RevisionId::new(merged.time, tail));
+                Arrival::Merged(revision::Merged { revision, ..merged })
+            }
             (_, decided) => decided,
         }
     }
@@ -328,7 +375,7 @@ impl World {
         } else {
             first
         };
-        self.arrive(replica, unid, made);
+        self.arrive((replica, replica), unid, made);
     }
 
     /// Exchanges everything until nothing changes, and checks that all replicas are equal. All servers connect to all
@@ -457,6 +504,9 @@ fn wrong_rules_are_found() {
         (WrongRule::OwnMerges, merge),
         (WrongRule::DeletionsAlwaysCount, keep),
         (WrongRule::DeletionsWithoutAncestors, keep),
+        (WrongRule::TieByLocalClock, keep),
+        (WrongRule::TieByNoteNumber, keep),
+        (WrongRule::MergeByNameOrder, merge),
     ] {
         let config = ProptestConfig {
             cases: HISTORIES_MAX,

@@ -1,0 +1,3 @@
+//! Tests of the rules of replication.
+
+mod convergence;
