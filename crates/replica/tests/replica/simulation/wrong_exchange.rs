@@ -1,0 +1,111 @@
+//! Exchanges that are wrong, to show that the properties of the simulation can fail.
+
+use base::sim::SeededRandom;
+use base::{Random, Timestamp};
+use notes::instance::Position;
+use notes::replica::StateName;
+use replica::{Answer, Question};
+use revision::Register;
+
+/// An exchange that is wrong. The network changes messages accordingly, to show that the properties find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WrongExchange {
+    /// A position is a modseq: which instance has made the change does not count.
+    NoInstances,
+    /// The place in an unfinished list is valid whatever happens to the source.
+    PlaceOutlivesRestores,
+    /// The position is recorded although notes are missing.
+    PositionBeforeNotes,
+    /// Marks, keywords and folders have the time at which they arrive.
+    TimesOfArrival,
+    /// Marks, keywords and folders that are not set are not sent.
+    OnlySetValues,
+    /// Marks, keywords and folders are sent only with contents.
+    NoStateOfKnownNotes,
+    /// Folders are not listed beside documents.
+    NoFoldersBesideDocuments,
+    /// UIDs do not travel.
+    NoUids,
+    /// UIDVALIDITY does not travel.
+    NoUidValidity,
+    /// All servers have the same rank, so they give out the same UIDs.
+    SameRanks,
+    /// A restored server gives out UIDs as if no time had passed since the backup.
+    ClockOfBackup,
+    /// Titles and options do not travel.
+    NoSettings,
+    /// Unread marks have the time at which they arrive.
+    MarksAtArrival,
+    /// Unread marks name notes by their note ids.
+    MarksByNoteId,
+    /// Unread marks that are taken away do not travel.
+    OnlyReadMarks,
+}
+
+impl WrongExchange {
+    /// Changes a question before the source reads it. `current` is the position of the source.
+    pub(super) fn distort_question(self, question: &mut Question, current: Option<Position>) {
+        match (self, question, current) {
+            (Self::NoInstances, Question::Changes { after: Some(after), .. }, Some(current)) => {
+                after.instance = current.instance;
+            }
+            (Self::PlaceOutlivesRestores, Question::Changes { progress: Some(progress), .. }, Some(current)) => {
+                progress.position.modseq = progress.position.modseq.min(current.modseq);
+                progress.position.instance = current.instance;
+                progress.seen = progress.position;
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes an answer before the target reads it.
+    pub(super) fn distort_answer(self, answer: &mut Answer, now: Timestamp, random: &SeededRandom) {
+        let keeps_set = |state: &mut Vec<(StateName, Register)>| state.retain(|(_, register)| register.is_set);
+        let drop_uids = |state: &mut Vec<(StateName, Register)>| {
+            let of_notes = state.iter_mut().filter(|(name, _)| *name != StateName::UidValidity);
+            of_notes.for_each(|(_, register)| register.number = 0);
+        };
+        let drop_uid_validity = |state: &mut Vec<(StateName, Register)>| {
+            state.retain(|(name, _)| *name != StateName::UidValidity);
+        };
+        let set_times = |state: &mut Vec<(StateName, Register)>| {
+            state.iter_mut().for_each(|(_, register)| register.time = now);
+        };
+        match (self, answer) {
+            (Self::PositionBeforeNotes, Answer::Notes(sent)) if random.below(4) == 0 => sent.notes.clear(),
+            (Self::TimesOfArrival, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| set_times(&mut note.state));
+            }
+            (Self::TimesOfArrival, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| set_times(&mut note.state));
+            }
+            (Self::OnlySetValues, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| keeps_set(&mut note.state));
+            }
+            (Self::OnlySetValues, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| keeps_set(&mut note.state));
+            }
+            (Self::NoStateOfKnownNotes, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| note.state.clear());
+            }
+            (Self::NoSettings, Answer::Changes(page)) => page.settings = None,
+            (Self::NoUids, Answer::Changes(page)) => page.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
+            (Self::NoUids, Answer::Notes(sent)) => sent.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
+            (Self::NoUidValidity, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| drop_uid_validity(&mut note.state));
+            }
+            (Self::NoUidValidity, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| drop_uid_validity(&mut note.state));
+            }
+            (Self::MarksAtArrival, Answer::UnreadMarks(page)) => {
+                page.marks.iter_mut().for_each(|marks| marks.register.time = now);
+            }
+            (Self::OnlyReadMarks, Answer::UnreadMarks(page)) => page.marks.retain(|marks| marks.register.is_set),
+            (Self::NoFoldersBesideDocuments, Answer::Changes(page)) => {
+                let has_documents = page.notes.iter().any(|note| note.class.is_document());
+                page.notes.retain(|note| !has_documents || note.class.is_document());
+            }
+            _ => {}
+        }
+    }
+}
