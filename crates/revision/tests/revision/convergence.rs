@@ -9,59 +9,14 @@ use base::{Timestamp, Unid};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use revision::{
-    ANCESTORS_MAX, Ancestors, Arrival, DeletionRule, EditRule, ItemChanges, LoserFate, NamedItem, Revision, RevisionId,
-    Rules, Side, Version, conflict_document_unid, receive,
+    ANCESTORS_MAX, Arrival, DeletionRule, EditRule, LoserFate, Revision, RevisionId, Rules, Side,
+    conflict_document_unid, receive,
 };
+
+use crate::versions::{Item, Note};
 
 const REPLICAS: usize = 3;
 const NAMES: [&str; 3] = ["Subject", "Body", "Status"];
-
-#[derive(Clone, PartialEq, Debug)]
-struct Item {
-    name: String,
-    value: u64,
-}
-
-impl NamedItem for Item {
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-#[derive(Clone, PartialEq, Debug)]
-struct Note {
-    revision: Revision,
-    time: Timestamp,
-    ancestors: Ancestors,
-    changes: ItemChanges,
-    items: Vec<Item>,
-    is_deletion: bool,
-}
-
-impl Note {
-    fn version(&self) -> Version<'_, Item> {
-        Version {
-            revision: self.revision,
-            time: self.time,
-            ancestors: &self.ancestors,
-            changes: &self.changes,
-            items: &self.items,
-            is_deletion: self.is_deletion,
-        }
-    }
-
-    fn first(revision: Revision, time: Timestamp, items: Vec<Item>) -> Self {
-        let ancestors = Ancestors::default();
-        let changes = ItemChanges::default();
-        Self { revision, time, ancestors, changes, items, is_deletion: false }
-    }
-
-    fn child(&self, revision: Revision, time: Timestamp, items: Vec<Item>, is_deletion: bool) -> Self {
-        let ancestors = Ancestors::of_child(self.revision, &self.ancestors);
-        let changes = ItemChanges::of_child(&self.version(), &items, revision, &ancestors);
-        Self { revision, time, ancestors, changes, items, is_deletion }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -1,3 +1,5 @@
 //! Tests of the rules of replication.
 
 mod convergence;
+mod trees;
+mod versions;
