@@ -12,7 +12,7 @@ use notes::{Error, Result};
 use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, PAGES_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
 use crate::selection::Selection;
 use crate::source::{Answer, ListPage, Question, SourceNotes, UnreadPage};
-use crate::target::Target;
+use crate::target::{Target, compared_again, has_documents};
 
 /// What a pull has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,6 +66,9 @@ pub struct Pull {
     statistics: PullStatistics,
     /// `true` if the next pull must compare everything.
     must_compare: bool,
+    /// The rights of the source if they have changed since this pull began. What was refused or left out under them is
+    /// compared by the next pull, also if that has the rights of the beginning again.
+    other_rights: Option<u32>,
     /// Number of pages that did not end behind the ones before.
     restarts: usize,
     /// Number of pages of the list so far.
@@ -127,6 +130,7 @@ impl Pull {
             number: 1,
             statistics: PullStatistics::default(),
             must_compare: false,
+            other_rights: None,
             restarts: 0,
             pages: 0,
         })
@@ -215,6 +219,7 @@ impl Pull {
         self.target.join_settings(settings.as_ref(), &mut self.statistics)?;
         let is_position_unknown = is_position_unknown || self.history.is_cleared();
         let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
+        self.check_rights()?;
         let documents = compared.missing.iter().filter(|note| note.class.is_document());
         let truncated = self.target.wanted_truncated(documents.map(|note| note.unid))?;
         let wanted = |note: &ListedNote| {
@@ -255,6 +260,7 @@ impl Pull {
         let deferred = requested.into_iter().filter(is_deferred).rev();
         deferred.for_each(|note| page.missing.push_front(note));
         let received = self.target.receive(sent, &mut self.statistics)?;
+        self.check_rights()?;
         self.must_compare |= received.restored_folder;
         self.statistics.skipped += sent.unsent.len() as u64;
         self.history.missed.extend(sent.unsent.iter().chain(&received.skipped));
@@ -287,7 +293,19 @@ impl Pull {
 
     /// Returns the history as it is to be recorded.
     fn recorded(&self) -> ReplicationHistory {
-        if self.must_compare { self.history.cleared() } else { self.history.clone() }
+        match self.other_rights {
+            Some(rights) => compared_again(&self.history, rights),
+            None if self.must_compare => self.history.cleared(),
+            None => self.history.clone(),
+        }
+    }
+
+    /// Checks whether the rights of the source have changed. Of several changes, one without documents counts.
+    fn check_rights(&mut self) -> Result<()> {
+        if self.other_rights.is_none_or(has_documents) {
+            self.other_rights = self.target.other_rights(&self.history)?.or(self.other_rights);
+        }
+        Ok(())
     }
 
     /// Takes a page of unread marks over, and records the place behind it or, behind the last one, the position.

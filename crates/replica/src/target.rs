@@ -143,14 +143,13 @@ impl Target {
         if self.held_back == HeldBackNotes::Taken {
             return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
         }
-        if history.rights != rights {
-            // What was refused or not wanted before has not been deleted here. Documents were neither if all of them
-            // were wanted, now and then, and the source might bring them.
-            let had_documents = has_documents(history.rights) && has_documents(rights);
-            let history = if had_documents { history.cleared() } else { ReplicationHistory::default() };
-            return Ok(ReplicationHistory { rights, ..history });
-        }
-        Ok(history)
+        Ok(if history.rights == rights { history } else { compared_again(&history, rights) })
+    }
+
+    /// Returns the rights of the source and the settings for it if they are not those of a history any more.
+    pub(crate) fn other_rights(&self, history: &ReplicationHistory) -> Result<Option<u32>> {
+        let rights = self.rights()?;
+        Ok((rights != history.rights).then_some(rights))
     }
 
     /// Returns the rights of the source, the settings for it and the rule for deletions as a number. With another
@@ -626,6 +625,15 @@ fn rights_of(grant: &Grant, settings: &ReplicationSettings) -> u32 {
     u32::from_be_bytes(digest.as_bytes()[..4].try_into().expect("four bytes"))
 }
 
+/// Returns the history with which everything is compared, because the source has other rights than before.
+pub(crate) fn compared_again(history: &ReplicationHistory, rights: u32) -> ReplicationHistory {
+    // What was refused or not wanted before has not been deleted here. Documents were neither if all of them were
+    // wanted, now and then, and the source might bring them.
+    let had_documents = has_documents(history.rights) && has_documents(rights);
+    let history = if had_documents { history.cleared() } else { ReplicationHistory::default() };
+    ReplicationHistory { rights, ..history }
+}
+
 /// Returns the bit that a rule sets in the rights.
 fn rule_bit(rule: DeletionRule) -> u32 {
     match rule {
@@ -635,7 +643,7 @@ fn rule_bit(rule: DeletionRule) -> u32 {
 }
 
 /// Returns `true` if a source with rights as [`Target::rights`] returns them may bring documents, and all are wanted.
-fn has_documents(rights: u32) -> bool {
+pub(crate) fn has_documents(rights: u32) -> bool {
     let rules = rule_bit(DeletionRule::EditsCount) | rule_bit(DeletionRule::DeletionsCount);
     let levels = (AclLevel::Editor as u32)..=(AclLevel::Manager as u32);
     levels.contains(&((rights & !rules) >> 16))

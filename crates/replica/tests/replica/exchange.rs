@@ -334,6 +334,30 @@ fn what_was_refused_arrives_when_the_list_permits_it() {
 }
 
 #[test]
+fn what_was_refused_during_a_pull_arrives_although_the_rights_are_the_same_again() {
+    for is_refused_in_list in [true, false] {
+        let hub = Server::new(1);
+        let other = Server::new(2);
+        hub.create(1);
+        let mut pull = other.begin(&hub, HeldBackNotes::Left);
+        let (number, question) = pull.question().expect("it begins");
+        if is_refused_in_list {
+            other.set_list(AclLevel::Author);
+        }
+        pull.take(number, hub.answer(&other, &question)).expect("a sound store");
+        other.set_list(AclLevel::Author);
+        while let Some((number, question)) = pull.question() {
+            pull.take(number, hub.answer(&other, &question)).expect("a sound store");
+        }
+        assert_eq!((pull.statistics().refused, other.has(1)), (2, false), "with the access control list");
+        other.set_list(AclLevel::Manager);
+        other.pull(&hub);
+        assert!(other.has(1));
+        assert_eq!(other.pull(&hub).listed, 0);
+    }
+}
+
+#[test]
 fn folder_that_was_renamed_after_the_filing_arrives_before_its_documents() {
     let hub = Server::new(1);
     let other = Server::new(2);
