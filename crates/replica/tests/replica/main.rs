@@ -3,6 +3,7 @@
 mod exchange;
 mod histories;
 mod push;
+mod readers;
 mod selective;
 mod simulation;
 mod unread_marks;
