@@ -2,8 +2,10 @@
 
 use base::sim::SeededRandom;
 use base::{Random, Timestamp};
+use notes::NoteClass;
 use notes::instance::Position;
-use notes::replica::StateName;
+use notes::replica::{ReplicaNote, StateName};
+use notes::view::note::ViewNote;
 use replica::{Answer, Question};
 use revision::Register;
 
@@ -40,6 +42,14 @@ pub(super) enum WrongExchange {
     MarksByNoteId,
     /// Unread marks that are taken away do not travel.
     OnlyReadMarks,
+    /// Access control lists do not travel.
+    NoAccessControlLists,
+    /// Views do not travel.
+    NoViews,
+    /// A document that arrives replaces a deletion, whatever the deletion knows.
+    EditsReplaceDeletions,
+    /// Documents are received whose deletion was purged.
+    HeldBackAreTaken,
 }
 
 impl WrongExchange {
@@ -101,6 +111,10 @@ impl WrongExchange {
                 page.marks.iter_mut().for_each(|marks| marks.register.time = now);
             }
             (Self::OnlyReadMarks, Answer::UnreadMarks(page)) => page.marks.retain(|marks| marks.register.is_set),
+            (Self::NoAccessControlLists, Answer::Changes(page)) => {
+                page.notes.retain(|note| note.class != NoteClass::ACL);
+            }
+            (Self::NoViews, Answer::Notes(sent)) => sent.notes.retain(|note| !is_view(note)),
             (Self::NoFoldersBesideDocuments, Answer::Changes(page)) => {
                 let has_documents = page.notes.iter().any(|note| note.class.is_document());
                 page.notes.retain(|note| !has_documents || note.class.is_document());
@@ -108,4 +122,10 @@ impl WrongExchange {
             _ => {}
         }
     }
+}
+
+/// Returns `true` if a note is the design of a view, and not of a folder.
+fn is_view(note: &ReplicaNote) -> bool {
+    let design = note.items.as_deref().and_then(ViewNote::of_items);
+    note.class == NoteClass::VIEW && design.is_some_and(|view| !view.kind.folder)
 }
