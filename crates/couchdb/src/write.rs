@@ -599,7 +599,11 @@ fn receive(writer: &mut Writer<'_, '_>, document: &ReadyDocument) -> Result<Rece
         // Reading a note permits references to its attachments.
         writer.note(*source)?;
     }
-    Ok(writer.note_receive_from_person(&document.note, DeletionRule::EditsCount)?)
+    writer.note_receive_from_person(&document.note, DeletionRule::EditsCount).map_err(|error| match error {
+        // A client goes on after a refusal. PouchDB would end its push at any other error, each time.
+        notes::Error::NotFound { .. } => Error::Forbidden("you may not change this document".to_owned()),
+        error => error.into(),
+    })
 }
 
 /// Fails if documents exceed the quota of the database. Deletions are always possible.
