@@ -210,7 +210,7 @@ impl Router {
         let count = options.mailboxes.clamp(1, 16);
         let boxes: Vec<QueueDatabase> =
             (1..=count).map(|number| open_queue_database(&mail, number)).collect::<Result<_>>()?;
-        let queue = Queue::load(&boxes, &options)?;
+        let queue = Queue::load(&boxes, &options, mail.databases().clock().now())?;
         let report_limits = ReportLimits::new(options.report_rates);
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0), report_limits }))
     }

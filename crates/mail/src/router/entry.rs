@@ -127,6 +127,13 @@ impl QueueEntry {
         pending.map(|recipient| recipient.next_attempt).min()
     }
 
+    /// Moves attempts that are due later than `latest` to that time.
+    pub(crate) fn limit_attempts(&mut self, latest: Timestamp) {
+        for recipient in &mut self.recipients {
+            recipient.next_attempt = recipient.next_attempt.min(latest);
+        }
+    }
+
     /// Returns the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -120,7 +120,11 @@ struct State {
 
 impl Queue {
     /// Reads the states of all queued messages.
-    pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions) -> Result<Self> {
+    ///
+    /// An attempt is never due later than the longest pause from now. While the clock was ahead, later times were
+    /// stored, and the message would wait until then.
+    pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions, now: Timestamp) -> Result<Self> {
+        let latest = now.after(options.schedule.retry_max);
         let dispatcher = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
         let state = State { entries: BTreeMap::new(), dispatcher, pending_outcomes: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
@@ -135,11 +139,12 @@ impl Queue {
                 if let Some(ItemValue::MimePart(bytes)) =
                     notes::item::find_item(&summary.items, QUEUE_ITEM).map(|item| &item.value)
                 {
-                    let entry = QueueEntry::decode(bytes).map_err(|_| notes::Error::Damaged {
+                    let mut entry = QueueEntry::decode(bytes).map_err(|_| notes::Error::Damaged {
                         database: reading.database().path(),
                         note: header.note,
                         record: "queue state",
                     })?;
+                    entry.limit_attempts(latest);
                     queue.replace_entry(QueueKey { mailbox, note: header.note }, entry, Ticket::NONE);
                 }
                 Ok(true)

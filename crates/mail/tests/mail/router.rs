@@ -531,6 +531,20 @@ fn operator_can_hold_release_and_remove_a_message() {
 }
 
 #[test]
+fn attempts_of_a_clock_that_was_ahead_are_not_waited_for() {
+    let first = world();
+    first.clock.advance(Duration::from_secs(2 * 86_400));
+    first.send("bob@acme.test", &["friend@example.test"]);
+    assert_eq!(first.finish_all(&temporary()), 1);
+    first.clock.step_back(Duration::from_secs(2 * 86_400));
+    let World { clock, memory, .. } = first;
+    let second = world_over(memory, clock);
+    assert!(second.router.take_due_jobs(100).is_empty(), "a failure is followed by a pause");
+    second.clock.advance(RouterOptions::default().schedule.retry_max);
+    assert_eq!(second.router.take_due_jobs(100).len(), 1);
+}
+
+#[test]
 fn the_queue_survives_a_crash() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test", "ann@acme.test"]);
