@@ -21,6 +21,7 @@ use instance::data_folder::{DataFolder, read_limited, write_private};
 use instance::system::SystemRandom;
 use notes::{AuthenticationMethod, Database, DatabaseKind, Identity, UnreadReplication};
 use replica::{HeldBackNotes, PullStatistics, Push, PushStatistics, RefusedNote};
+use rpc::limits::CLOCK_AHEAD_MAX;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -356,7 +357,19 @@ impl LocalSession<'_> {
             )));
         }
         if !request.pull && !is_new {
-            rows.push(self.push(&mut push, &database, (&mut source, messages), report)?);
+            let pushed = self.push(&mut push, &database, (&mut source, messages), report)?;
+            let are_refused = pushed["refused"] != json!(0);
+            rows.push(pushed);
+            // Documents that are of the future for the server are accepted when its clock is right. A pull would bring
+            // its versions, and keep these here as conflict documents, which are not offered.
+            if are_refused && self.instance.clock.now().since(source.clock) > CLOCK_AHEAD_MAX {
+                messages.push(format!(
+                    "The clock of {} is behind this one. Nothing was received, so that it can still accept your \
+                     documents when its clock is right.",
+                    self.server.label()
+                ));
+                return Ok(rows);
+            }
         }
         if !request.push {
             let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
