@@ -214,9 +214,10 @@ class Cluster(replication.Cluster):
                 self.long_outage()
             except Unavailable as reason:
                 print(f"cluster: no long outage: {reason}")
+        self.end_faults()
+        self.deliveries.send_ahead()
         self.cut_off()
         self.end_faults()
-        self.deliveries.retry()
         begin = time.monotonic()
         if self.phone:
             # It brings what it has; the servers do the rest.

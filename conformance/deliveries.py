@@ -13,10 +13,13 @@ import ssl
 from collections import Counter
 from json import loads
 
+from harness.processes import wait_for
+
 # The server of each user, as the place in the list of servers.
 HOMES = {"dora": 0, "bob": 1, "carol": 2}
 SHARED = "ann"
 PATIENCE_S = 20
+AHEAD_S = 2 * 86_400
 # Servers try again soon. Their clocks are wrong by days, and nothing may be returned because of that.
 SETTINGS = {"router.retry_first": "1s", "router.retry_max": "4s", "router.expiry": "30d", "router.delay_warning": "0s"}
 SUBJECT = re.compile(r"mail (\d+) end")
@@ -51,7 +54,7 @@ class Deliveries:
         return self.cluster.members[HOMES[user]]
 
     def send(self, member):
-        """Lets a user of a server send a message to others."""
+        """Lets a user of a server send a message to others. Returns its number, or None if it was refused."""
         sender = self.random.choice([SHARED] + [user for user in HOMES if self.home(user) is member])
         others = [user for user in (SHARED, *HOMES) if user != sender]
         recipients = self.random.sample(others, self.random.randint(1, 3))
@@ -69,11 +72,12 @@ class Deliveries:
         except (OSError, smtplib.SMTPException) as error:
             self.cluster.counts["refused mail"] += 1
             self.cluster.note(f"mail {number} of {sender} was refused by {member.host}: {error}")
-            return
+            return None
         accepted = {user for user, address in zip(recipients, addresses, strict=True) if address not in refused}
         self.messages[number] = Message(member, accepted)
         self.open.add(number)
         self.cluster.counts["mail"] += 1
+        return number
 
     def place(self, message, user):
         """Returns the server that delivers a message to a recipient."""
@@ -102,11 +106,26 @@ class Deliveries:
         if self.open:
             self.open &= set().union(*(self.unfinished(member) for member in self.cluster.members))
 
-    def retry(self):
-        """Lets all servers try now what waits, as an operator does who has set a clock: times of attempts are those of the
-        clock that was wrong."""
-        for member in self.cluster.members:
-            member.has_done("queue", "retry", "--all")
+    def send_ahead(self):
+        """Sends mail from a server whose clock is ahead to one that is down, and sets the clock right.
+
+        The times of the next attempts are those of the clock that was wrong.
+        """
+        sender, target = self.random.sample(self.cluster.members, 2)
+        user = next(user for user in HOMES if self.home(user) is target)
+        self.cluster.set_clock(sender, AHEAD_S)
+        self.cluster.kill(target)
+        number = None
+        while number is None or user not in self.messages[number].recipients:
+            number = self.send(sender) or number
+        wait_for("a first attempt", lambda: self.last_replies(sender), PATIENCE_S)
+        self.cluster.set_clock(sender, 0)
+        target.server.start()
+
+    @staticmethod
+    def last_replies(member):
+        """Returns the replies to the attempts to deliver what waits on a server."""
+        return [row["last_reply"] for row in loads(member.server.command("queue", "list", "--json")) if row["last_reply"]]
 
     def before_kill(self, member):
         """Remembers the messages that may be on their way from or to a server that is killed."""

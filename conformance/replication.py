@@ -570,15 +570,18 @@ class Cluster:
             member.gate.is_open = what == "open"
             member.gate.cut()
         elif what == "clock":
-            error = self.random.randrange(-CLOCK_ERROR_MAX_S, CLOCK_ERROR_MAX_S)
-            member.server.prefix = ["env", f"LD_PRELOAD={self.clock}", f"CLOCK_ERROR_S={error}"]
-            self.restart(member)
-            self.counts["clocks"] += 1
-            self.note(f"{member.host} has a clock that is wrong by {error} s")
+            self.set_clock(member, self.random.randrange(-CLOCK_ERROR_MAX_S, CLOCK_ERROR_MAX_S))
         elif what == "copy":
             self.back_up(member)
         elif os.path.exists(member.copy):
             self.restore(member)
+
+    def set_clock(self, member, error_s):
+        """Starts a server again with a wrong clock."""
+        member.server.prefix = ["env", f"LD_PRELOAD={self.clock}", f"CLOCK_ERROR_S={error_s}"]
+        self.restart(member)
+        self.counts["clocks"] += 1
+        self.note(f"{member.host} has a clock that is wrong by {error_s} s")
 
     def halt(self, member):
         """Stops the process of a server for a time."""

@@ -363,8 +363,8 @@ const scenes = {
       outcomes[name] = await outcome(db.put({ ...doc, ...(_rev && { _rev }) }))
     }
     for (const id of deletions) outcomes[`delete ${id}`] = await outcome(db.get(id).then((doc) => db.remove(doc)))
-    // What was changed offline is refused like what is written at once, except for hidden documents, which it does not have.
-    const offline = Object.keys(tries).filter((name) => outcomes[name] !== 'ok' && !hidden.includes(name))
+    // What was changed offline is refused like what is written at once, and does not stop the rest.
+    const offline = Object.keys(tries).filter((name) => outcomes[name] !== 'ok')
     for (const doc of offline.map((name) => tries[name])) {
       const { _rev } = await copy.get(doc._id).catch(() => ({}))
       await copy.put({ ...doc, offline: true, ...(_rev && { _rev }) })

@@ -202,7 +202,7 @@ class Play:
         expected = outcomes | {f"delete {name}": outcome for name, outcome in deletions.items()}
         if found["outcomes"] != expected:
             raise Wrong(f"rights: {user} gets {found['outcomes']} instead of {expected}")
-        refused = sorted(name for name, outcome in outcomes.items() if outcome != "ok" and name not in hidden)
+        refused = sorted(name for name, outcome in outcomes.items() if outcome != "ok")
         if found["refused"] != refused:
             raise Wrong(f"rights: of what {user} changed offline, {found['refused']} were refused instead of {refused}")
         natively = {row["$CouchId"] or row["unid"].lower() for row in self.as_user(user, "note", "list", DATABASE, "--item", "$CouchId")}
