@@ -96,14 +96,20 @@ impl RevisionRecord {
     }
 
     /// Returns the names, in lower case, of the items that were changed after an earlier version, or `None` if that is
-    /// not known: the version is not in the list, or versions of several servers were merged.
+    /// not known: the version is not in the list, versions of several servers were merged, or a client has brought a
+    /// version whose changes nobody has recorded.
+    ///
+    /// A sequence number without an identifier may be that of a version that this one has replaced.
     pub(crate) fn changed_since(&self, version: ExpectedVersion) -> Option<BTreeSet<&str>> {
+        let version = Revision { sequence: version.sequence, id: version.id? };
         let list = self.ancestors.list();
-        let is_it = |found: Revision| found.sequence == version.sequence && version.id.is_none_or(|id| id == found.id);
-        list.iter().find(|ancestor| is_it(ancestor.revision))?;
-        let is_one_line = list.is_sorted_by(|one, next| one.revision.sequence > next.revision.sequence);
+        let is_one_line = list.iter().all(|ancestor| ancestor.is_on_main_path)
+            && list.is_sorted_by(|one, next| one.revision.sequence > next.revision.sequence);
+        if !is_one_line || self.ancestors.cut() == Cut::Branches || !self.ancestors.contains(version) {
+            return None;
+        }
         let later = self.changes.iter().filter(|(_, change)| change.sequence > version.sequence);
-        is_one_line.then(|| later.map(|(name, _)| name).collect())
+        Some(later.map(|(name, _)| name).collect())
     }
 
     /// Returns the record after a save that makes `revision` from `parent` and changes the named items.

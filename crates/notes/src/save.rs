@@ -198,6 +198,10 @@ impl Writer<'_, '_> {
         items: &[Item],
         names: &[String],
     ) -> Result<bool> {
+        // A document that was deleted and created again has nothing in common with the one before.
+        if earlier.id.is_none_or(|id| id.time() < current.header.created) {
+            return Ok(false);
+        }
         let record = RevisionRecord::load(self.store, self.part.database, &current.header)?;
         let Some(changed) = record.changed_since(earlier) else { return Ok(false) };
         let named = |items: &[Item], name: &str| -> Vec<Item> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::item::blobs_of;
 use notes::{
-    AclLevel, Database, Error, Item, ItemFlags, ItemValue, NewNote, Note, NoteClass, NoteFlags, OnConflict,
-    SaveOptions, SaveOutcome, Writer,
+    AclLevel, Database, Error, ExpectedVersion, Item, ItemFlags, ItemValue, NewNote, Note, NoteClass, NoteFlags,
+    OnConflict, SaveOptions, SaveOutcome, Writer,
 };
 
 use crate::fixture::{TestServer, assert_sound, reader};
@@ -152,15 +152,24 @@ fn merge_drops_unreferenced_content() {
 
 /// Saves a document four times, each time another item or one again, then a change of an item by somebody who has read
 /// an earlier version. Returns whether it was merged, and the document.
-fn merge_without_base(read_version: u32, ours: &str, changed: &str) -> (bool, String) {
+fn merge_without_base(read_version: usize, ours: &str, changed: &str) -> (bool, String) {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let with_action = |text: &str| items(&format!("$ConflictAction=1 {text}"));
     let first = NewNote::document(with_action("a=1 b=1 c=1"));
     let note = world.write(&database, ANN, |writer| writer.note_create(first)).unwrap();
-    for (sequence, text) in [(1, "a=2 b=1 c=1"), (2, "a=2 b=2 c=1"), (3, "a=2 b=2 c=1 d=1")] {
-        world.write(&database, ANN, |writer| writer.note_update(note, sequence, &with_action(text), &[])).unwrap();
+    let mut versions = vec![read(&database, note).header.revision()];
+    for text in ["a=2 b=1 c=1", "a=2 b=2 c=1", "a=2 b=2 c=1 d=1"] {
+        let before = versions[versions.len() - 1];
+        world.write(&database, ANN, |writer| writer.note_update(note, before, &with_action(text), &[])).unwrap();
+        versions.push(read(&database, note).header.revision());
     }
+    // Number 0 stands for a version of which only the sequence number is known, and 9 for one that never was.
+    let read_version = match read_version {
+        0 => ExpectedVersion::from(1),
+        9 => ExpectedVersion { sequence: 2, id: Some(versions[0].id) },
+        number => versions[number - 1].into(),
+    };
     let changed = vec![changed.to_owned()];
     let options = SaveOptions { on_conflict: OnConflict::Resolve, changed: Some(&changed), ..SaveOptions::default() };
     let items = with_action(ours);
@@ -186,8 +195,9 @@ fn changes_are_merged_without_base_as_far_as_revisions_tell() {
     check(3, "a=2 b=2 c=1", "d", None);
     check(1, "a=2 c=1 d=1", "b", None);
     check(1, "a=2 b=2 c=1 d=1", "b", Some("a=2 b=2 c=1 d=1"));
-    // A version that never was tells nothing.
+    // A version that never was tells nothing, and neither does a number that may be that of a replaced version.
     check(9, "a=2 b=2 c=9 d=1", "c", None);
+    check(0, "a=2 b=2 c=9 d=1", "c", None);
 }
 
 #[test]

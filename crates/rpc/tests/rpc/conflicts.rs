@@ -64,12 +64,12 @@ impl TwoUsers {
         };
         let parts = [v1::attach_file_request::Part::Header(header), v1::attach_file_request::Part::Content(vec![7; 3])];
         let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
-        self.ann.notes().attach_file(stream::iter(parts)).await.expect("she may");
+        let attached = self.ann.notes().attach_file(stream::iter(parts)).await.expect("she may").into_inner();
         self.ann.notes().update_note(update(created.note_id, "A=2")).await.expect("she may");
         let change = v1::UpdateNoteRequest {
             note: note(created.note_id),
             expected_sequence: 2,
-            expected_revision_id: Vec::new(),
+            expected_revision_id: attached.revision_id,
             ..change
         };
         (self.bob.notes().update_note(change).await.map(tonic::Response::into_inner), created.note_id)
