@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Modseq, Name, Timestamp, Unid};
 use notes::folder::TITLE_ITEM;
-use notes::instance::ReplicationHistory;
+use notes::instance::{Position, ReplicationHistory};
 use notes::item::find_item;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
@@ -116,13 +116,18 @@ impl Target {
     }
 
     /// Sets what this replica does not exchange, as the source states it. It counts for a new replica, which receives
-    /// its settings with the first pull.
-    #[must_use]
-    pub fn with_stated_exclusions(mut self, without: NotExchanged) -> Self {
-        if self.selection.is_none() {
+    /// its settings with the first pull, and only if the source may bring settings.
+    pub fn with_stated_exclusions(mut self, without: NotExchanged) -> Result<Self> {
+        let is_new = self.selection.is_none() && self.received_position()?.is_none();
+        if is_new && self.source.grant()?.level() >= AclLevel::Manager {
             self.settings.without = without;
         }
-        self
+        Ok(self)
+    }
+
+    /// Returns the position up to which everything was received from the source.
+    fn received_position(&self) -> Result<Option<Position>> {
+        Ok(self.reader.read()?.replication_history(self.source_name.canonical())?.position)
     }
 
     /// Returns the documents that this replica wants of those that it lacks, or `None` if it has no settings.
@@ -408,7 +413,10 @@ impl Target {
             let ticket = transaction.commit()?;
             self.databases.store().durable(ticket).wait().map_err(Error::from)?;
             if !is_interrupted || rest.is_empty() {
-                self.report_folders_of_one_name(notes)?;
+                if let Err(error) = self.report_folders_of_one_name(notes) {
+                    let database = self.reader.database().path();
+                    tracing::warn!(target: "replica", database, %error, "cannot look for folders of one name");
+                }
                 return Ok(restored_folder);
             }
         }

@@ -112,7 +112,8 @@ impl Server {
         let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
         let target = Target::new(&self.databases, &self.database, &itself, &other).expect("the list names the servers");
         let stated = source.settings_of(self, source).without;
-        Pull::begin(target.with_held_back(held_back).with_stated_exclusions(stated)).expect("a sound store")
+        let target = target.with_held_back(held_back).with_stated_exclusions(stated).expect("a sound store");
+        Pull::begin(target).expect("a sound store")
     }
 
     pub(crate) fn pull_with(&self, source: &Self, held_back: HeldBackNotes) -> PullStatistics {

@@ -112,7 +112,8 @@ pub(super) fn pull_changes(
     let clock = target.databases.clock();
     let began = clock.monotonic();
     let receiver = receiver.with_held_back(held_back).with_source_clock(source.clock);
-    let receiver = receiver.with_unread_marks(source.offers_unread_marks).with_stated_exclusions(source.not_exchanged);
+    let receiver =
+        receiver.with_unread_marks(source.offers_unread_marks).with_stated_exclusions(source.not_exchanged)?;
     let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
     let step = format!("{}: receiving from {}", source.path, server.label());
     while let Some((number, question)) = pull.question() {
