@@ -60,9 +60,9 @@ pub trait RequestedPulls: Send + Sync {
     /// Describes how far a pull has come that a server has requested, or `None` if it has not requested it.
     fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull>;
 
-    /// Begins to upgrade a database of an older structure, which cannot replicate. Does nothing if it is being
-    /// upgraded.
-    fn upgrade(&self, database: &Arc<Database>);
+    /// Begins to upgrade a database of an older structure, which cannot replicate, unless it is being upgraded. Fails
+    /// with the reason if it could not be upgraded.
+    fn upgrade(&self, database: &Arc<Database>) -> Result<(), String>;
 }
 
 /// The certificate of another server, which the handshake has verified.

@@ -95,10 +95,16 @@ fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<A
     let structure = access.database().record().ods;
     if structure < OdsVersion::WITH_REVISIONS {
         if access.grant()?.is_server() {
-            context.services.requested_pulls.upgrade(access.database());
-            return Err(Error::State(format!(
-                "{database} has the older structure {structure} there and is being upgraded now; try again in a moment"
-            )));
+            let begun = context.services.requested_pulls.upgrade(access.database());
+            return Err(Error::State(match begun {
+                Ok(()) => {
+                    format!("{database} has the older structure {structure} and is being upgraded; try again later")
+                }
+                Err(reason) => format!(
+                    "{database} cannot be upgraded from the older structure {structure}: {reason}; the operator can \
+                     try it again (`doublet db compact {database} --upgrade`)"
+                ),
+            }));
         }
         return Err(Error::State(format!(
             "{database} has structure {structure}, which does not replicate; the operator can upgrade it (`doublet db compact {database} --upgrade`)"
@@ -333,7 +339,8 @@ impl ReplicaNoteStream {
         let is_whole = next.is_none() || self.takes_parts;
         // The other server refuses a reply that takes too much memory. Other notes come in the same one.
         if !is_whole || bytes > REPLICA_PART_BYTES_MAX || decoded_bytes(&part, REPLY_BYTES_MAX / 2).is_err() {
-            let reason = notes::Error::Limit { what: "bytes of an item of a note", max: REPLICA_PART_BYTES_MAX };
+            let what = "bytes of an item, of the memory of a part, or of a note for a server that takes no parts";
+            let reason = notes::Error::Limit { what, max: REPLICA_PART_BYTES_MAX };
             log_unsent(reading, unid, &reason);
             return Ok(Some(cannot_be_sent));
         }

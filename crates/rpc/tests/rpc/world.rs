@@ -368,7 +368,9 @@ impl RequestedPulls for NoPulls {
         Some(v1::RequestedPull { done: true, ..v1::RequestedPull::default() })
     }
 
-    fn upgrade(&self, _: &Arc<Database>) {}
+    fn upgrade(&self, _: &Arc<Database>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Issues no certificates.

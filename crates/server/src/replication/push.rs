@@ -8,7 +8,7 @@
 //! Each request has a number. A pull about which nobody asks any more is cancelled after a minute: the command that
 //! requested it was interrupted, the time limit of its connection has passed, or its server is gone.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +52,7 @@ pub(crate) struct PullRequests {
     replication: Arc<Replication>,
     /// The pulls by their numbers, which ascend.
     pulls: Mutex<BTreeMap<u64, Arc<RequestedPull>>>,
-    /// The databases that are upgraded because other servers replicate them.
-    upgrading: Arc<Mutex<HashSet<DbNumber>>>,
+    upgrades: Arc<Mutex<Upgrades>>,
 }
 
 /// A push of this server: pulls that it has requested from another one.
@@ -75,7 +74,7 @@ struct RequestedPull {
 
 impl PullRequests {
     pub(crate) fn new(replication: &Arc<Replication>) -> Self {
-        Self { replication: Arc::clone(replication), pulls: Mutex::default(), upgrading: Arc::default() }
+        Self { replication: Arc::clone(replication), pulls: Mutex::default(), upgrades: Arc::default() }
     }
 
     /// Adds a pull, unless too many run.
@@ -133,19 +132,60 @@ impl RequestedPulls for PullRequests {
         Some(description)
     }
 
-    fn upgrade(&self, database: &Arc<Database>) {
-        if !self.upgrading.lock().insert(database.number()) {
-            return;
+    fn upgrade(&self, database: &Arc<Database>) -> Result<(), String> {
+        let mut upgrades = self.upgrades.lock();
+        if let Some(failure) = upgrades.failures.get(&database.number()) {
+            return Err(failure.clone());
         }
-        let database = Arc::clone(database);
-        let replication = Arc::clone(&self.replication);
-        let upgrading = Arc::clone(&self.upgrading);
-        self.replication.runtime.spawn_blocking(move || {
-            if let Err(error) = replication.upgrade(&database) {
+        if upgrades.waiting.iter().all(|waiting| waiting.number() != database.number()) {
+            upgrades.waiting.push_back(Arc::clone(database));
+        }
+        if !std::mem::replace(&mut upgrades.is_running, true) {
+            let running =
+                RunningUpgrades { replication: Arc::clone(&self.replication), upgrades: Arc::clone(&self.upgrades) };
+            self.replication.runtime.spawn_blocking(move || running.run());
+        }
+        Ok(())
+    }
+}
+
+/// Databases of older structures that other servers want to replicate. They are upgraded one after the other.
+#[derive(Default)]
+struct Upgrades {
+    waiting: VecDeque<Arc<Database>>,
+    is_running: bool,
+    /// Why upgrades have failed.
+    failures: HashMap<DbNumber, String>,
+}
+
+/// The task that upgrades databases. When it is dropped, however it ended, the next request begins another one.
+struct RunningUpgrades {
+    replication: Arc<Replication>,
+    upgrades: Arc<Mutex<Upgrades>>,
+}
+
+impl RunningUpgrades {
+    fn run(self) {
+        while let Some(database) = self.next() {
+            if let Err(error) = self.replication.upgrade(&database) {
                 tracing::warn!(target: "replica", database = database.path(), %error, "cannot upgrade a database");
+                self.upgrades.lock().failures.insert(database.number(), error.to_string());
             }
-            upgrading.lock().remove(&database.number());
-        });
+        }
+    }
+
+    /// Returns the next database, or ends the task.
+    fn next(&self) -> Option<Arc<Database>> {
+        let mut upgrades = self.upgrades.lock();
+        let next = upgrades.waiting.pop_front();
+        upgrades.is_running = next.is_some();
+        next
+    }
+}
+
+impl Drop for RunningUpgrades {
+    fn drop(&mut self) {
+        self.upgrades.lock().is_running = false;
     }
 }
 
@@ -408,9 +448,9 @@ mod tests {
         assert_eq!(database.record().ods, OdsVersion::OLDEST);
         let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
         let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files, &MemoryShares::unlimited())));
-        requests.upgrade(&database);
-        requests.upgrade(&database);
-        while !requests.upgrading.lock().is_empty() {
+        requests.upgrade(&database).expect("it has not failed");
+        requests.upgrade(&database).expect("it has not failed");
+        while requests.upgrades.lock().is_running {
             tokio::task::yield_now().await;
         }
         assert_eq!(database.record().ods, OdsVersion::CURRENT);
