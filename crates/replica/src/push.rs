@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::{Name, Unid};
+use base::{Name, Timestamp, Unid};
 use notes::instance::{Position, ReplicationHistory};
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{Access, Database, DatabaseSnapshot, Databases, Error, Identity, level};
@@ -49,6 +49,8 @@ pub struct PushStatistics {
 pub struct RefusedNote {
     /// The document.
     pub unid: Unid,
+    /// The time of its last save.
+    pub saved: Timestamp,
     /// The reason, for people.
     pub reason: String,
 }
@@ -286,13 +288,13 @@ impl Push {
         if batch.notes.is_empty() {
             return Ok(());
         }
-        let unids: Vec<Unid> = batch.notes.iter().map(|note| note.unid).collect();
+        let sent: Vec<(Unid, Timestamp)> = batch.notes.iter().map(|note| (note.unid, note.sequence_time)).collect();
         let outcomes = server.write(batch.notes, batch.contents)?;
-        if outcomes.len() != unids.len() {
+        if outcomes.len() != sent.len() {
             let reason = "it does not tell what became of each note";
             return Err(Error::invalid("the answer of the server", reason).into());
         }
-        for (unid, outcome) in unids.into_iter().zip(outcomes) {
+        for ((unid, saved), outcome) in sent.into_iter().zip(outcomes) {
             match outcome {
                 Written::Known => {}
                 Written::Taken => self.statistics.taken += 1,
@@ -300,7 +302,7 @@ impl Push {
                 Written::Conflict => self.statistics.conflicts += 1,
                 Written::Refused(reason) => {
                     self.history.missed.insert(unid);
-                    self.statistics.refused.push(RefusedNote { unid, reason });
+                    self.statistics.refused.push(RefusedNote { unid, saved, reason });
                     continue;
                 }
             }

@@ -180,8 +180,11 @@ pub(super) fn counts_of(statistics: &PullStatistics, bytes: u64) -> Vec<(&'stati
 }
 
 pub(super) fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
-    let minutes = difference.as_secs() / 60;
-    format!("the clocks of this server and of {} differ by {minutes} minutes; correct the wrong one", server.label())
+    let time = match difference.as_secs() {
+        seconds @ 0..120 => format!("{seconds} seconds"),
+        seconds => format!("{} minutes", seconds / 60),
+    };
+    format!("the clocks here and of {} differ by {time}; correct the wrong one", server.label())
 }
 
 /// What was taken over from a database.

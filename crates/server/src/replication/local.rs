@@ -358,16 +358,16 @@ impl LocalSession<'_> {
         }
         if !request.pull && !is_new {
             let pushed = self.push(&mut push, &database, (&mut source, messages), report)?;
-            let are_refused = pushed["refused"] != json!(0);
             rows.push(pushed);
+            let latest = source.clock.after(CLOCK_AHEAD_MAX);
+            let is_of_future = push.statistics().refused.iter().any(|note| note.saved > latest);
             // Documents that are of the future for the server are accepted when its clock is right. A pull would bring
             // its versions, and keep these here as conflict documents, which are not offered.
-            if are_refused && self.instance.clock.now().since(source.clock) > CLOCK_AHEAD_MAX {
-                messages.push(format!(
-                    "The clock of {} is behind this one. Nothing was received, so that it can still accept your \
-                     documents when its clock is right.",
-                    self.server.label()
-                ));
+            let difference = self.instance.clock.now().since(source.clock);
+            if is_of_future && difference > CLOCK_AHEAD_MAX {
+                let warning = clock_warning(&self.server, difference);
+                messages
+                    .push(format!("Nothing was received, so that refused documents can still be accepted: {warning}"));
                 return Ok(rows);
             }
         }
@@ -459,7 +459,7 @@ impl LocalSession<'_> {
                 statistics.refused.len()
             ));
         }
-        for RefusedNote { unid, reason } in statistics.refused.iter().take(REFUSED_SHOWN) {
+        for RefusedNote { unid, reason, .. } in statistics.refused.iter().take(REFUSED_SHOWN) {
             messages.push(format!("{}: document {unid} was refused: {reason}", database.path()));
         }
         outcome?;
