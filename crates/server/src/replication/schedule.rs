@@ -113,13 +113,12 @@ impl Replication {
         let now = self.moment();
         let mut due = connections::all(&self.instance)?;
         let mut runs = self.runs.lock();
+        due.retain(|connection| connection.source == *own);
         runs.retain(|key, _| due.iter().any(|connection| ConnectionKey::of(connection) == *key));
         self.count_failing(&runs);
         let last_use = |connection: &Connection| runs.get(&ConnectionKey::of(connection)).map(|run| run.last);
         due.retain(|connection| {
-            connection.source == *own
-                && !in_use.contains(&ConnectionKey::of(connection))
-                && is_due(&connection.schedule, last_use(connection), now)
+            !in_use.contains(&ConnectionKey::of(connection)) && is_due(&connection.schedule, last_use(connection), now)
         });
         due.sort_by_key(|connection| last_use(connection).map(|last| last.ended_at));
         Ok(due)
