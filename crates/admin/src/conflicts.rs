@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::{NoteId, Unid, hex};
 use instance::Instance;
-use notes::{Access, DatabaseSnapshot, Item, Note, NoteFlags, level};
+use notes::{Access, DatabaseSnapshot, Item, Note, NoteFlags, NoteHeader, level};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
@@ -38,7 +38,7 @@ fn list(instance: &Instance, path: &str, first: usize, report: &mut ProgressCall
     while let Some(start) = after.filter(|_| found.len() < first) {
         after = reading.for_each_note_bounded(start, HEADERS_PER_STEP, &mut |header| {
             if header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub() {
-                found.push(header.note);
+                found.push(header);
             }
             Ok(found.len() < first)
         })?;
@@ -46,28 +46,33 @@ fn list(instance: &Instance, path: &str, first: usize, report: &mut ProgressCall
         let step = format!("{path}: looking for conflict documents");
         report_step(report, Progress { step, done, total: None, unit: Unit::Notes })?;
     }
-    let mut rows = Vec::new();
-    for note in found {
-        if let Some(conflict) = reading.note(note)? {
-            rows.push(row(&reading, &conflict)?);
-        }
-    }
+    let rows: Vec<Value> = found.iter().map(|header| row(&reading, header)).collect::<Result<_, _>>()?;
     Ok(Answer::list(rows))
 }
 
-fn row(reading: &DatabaseSnapshot<'_>, conflict: &Note) -> Result<Value, AdminError> {
-    let winner = conflict.header.parent.map(|unid| reading.find(unid)).transpose()?.flatten();
-    let winner = winner.map(|note| reading.note(note)).transpose()?.flatten();
-    let title = TITLE_ITEMS.iter().find_map(|name| conflict.text(name));
-    let differences = winner.as_ref().map(|winner| differences(&conflict.items, &winner.items));
+fn row(reading: &DatabaseSnapshot<'_>, header: &NoteHeader) -> Result<Value, AdminError> {
+    let winner = header.parent.map(|unid| reading.find(unid)).transpose()?.flatten();
+    let winner = winner.map(|note| readable(reading, note)).transpose()?.flatten();
+    let conflict = readable(reading, header.note)?;
+    let text = |name: &&str| conflict.as_ref().and_then(|conflict| conflict.text(name));
+    let both = conflict.as_ref().zip(winner.as_ref());
+    let differences = both.map(|(conflict, winner)| differences(&conflict.items, &winner.items));
     Ok(record(vec![
-        ("unid", json!(hex::upper(&conflict.header.unid.0))),
-        ("document", json!(conflict.header.parent.map(|unid| hex::upper(&unid.0)))),
-        ("form", json!(conflict.text("Form"))),
-        ("title", json!(title)),
-        ("saved", timestamp_json(Some(conflict.header.sequence_time))),
+        ("unid", json!(hex::upper(&header.unid.0))),
+        ("document", json!(header.parent.map(|unid| hex::upper(&unid.0)))),
+        ("form", json!(text(&"Form"))),
+        ("title", json!(TITLE_ITEMS.iter().find_map(text))),
+        ("saved", timestamp_json(Some(header.sequence_time))),
         ("differs_in", json!(differences)),
     ]))
+}
+
+/// Returns a note, or `None` if it is damaged or absent. A damaged document can be removed, too.
+fn readable(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Option<Note>, AdminError> {
+    match reading.note(note) {
+        Err(error) if error.is_damage() => Ok(None),
+        read => Ok(read?),
+    }
 }
 
 /// Returns the names of the items that are not the same in both documents. Items that the server keeps are left out.
@@ -86,7 +91,7 @@ fn remove(instance: &Instance, path: &str, conflicts: &[String]) -> AdminResult 
     let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
     let mut transaction = instance.databases.transaction(&accesses)?;
-    for text in conflicts {
+    for text in conflicts.iter().collect::<BTreeSet<_>>() {
         let found = hex::parse_array(text).map(|unid| reading.find(Unid(unid))).transpose()?.flatten();
         let header = found.map(|note| reading.header(note)).transpose()?.flatten();
         let conflict = header.filter(|header| header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub());

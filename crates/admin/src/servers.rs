@@ -226,25 +226,33 @@ fn set(instance: &Instance, update: &ServerUpdate) -> AdminResult {
     let Some(server) = instance.directory.server(&full)? else {
         return Err(AdminError::no_such("server", name));
     };
-    if let Some(address) = &address {
-        instance.directory.server_set_address(&full, address)?;
-    }
     if !admitted.is_empty() || !excluded.is_empty() {
         let list = |given: &[String], before: &[String]| match given {
-            [] => before.to_vec(),
+            [] => Ok(before.to_vec()),
             given => given.iter().filter(|entry| *entry != NONE).map(|entry| entry_of(instance, entry)).collect(),
         };
-        let admitted = list(admitted, &server.admitted);
-        instance.directory.server_set_access(&full, admitted, list(excluded, &server.excluded))?;
+        let admitted = list(admitted, &server.admitted)?;
+        instance.directory.server_set_access(&full, admitted, list(excluded, &server.excluded)?)?;
+    }
+    if let Some(address) = &address {
+        instance.directory.server_set_address(&full, address)?;
     }
     Ok(Answer::message(format!("{} was changed.", full.abbreviated())))
 }
 
-/// Returns the canonical name of a server, or the wildcard or group, that a list is to contain.
-fn entry_of(instance: &Instance, text: &str) -> String {
-    let server = server_name(instance, text);
-    let is_server = matches!(instance.directory.server(&server), Ok(Some(_)));
-    if is_server { server.canonical().to_owned() } else { Name::new(text).canonical().to_owned() }
+/// Returns the canonical name of a server, or the wildcard or group, that a list is to contain. A host name that is no
+/// group is that of a server of this domain, registered or not any more.
+fn entry_of(instance: &Instance, text: &str) -> Result<String, AdminError> {
+    let name = Name::new(text);
+    let is_group = || Ok::<_, AdminError>(instance.directory.group(text)?.is_some());
+    if text.contains(['/', '*']) || is_group()? {
+        return Ok(name.canonical().to_owned());
+    }
+    if !text.contains('.') && instance.directory.server(&server_name(instance, text))?.is_none() {
+        let reason = format!("{text} is neither a group nor a registered server; give the whole name of a server");
+        return Err(AdminError::Refused(reason));
+    }
+    Ok(server_name(instance, text).canonical().to_owned())
 }
 
 fn abbreviated(names: &[String]) -> Vec<String> {
