@@ -187,3 +187,42 @@ fn by_name<'c>(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+    use revision::{Ancestor, RevisionId};
+
+    use super::*;
+
+    fn revision(sequence: u32) -> Revision {
+        Revision { sequence, id: RevisionId::new(Timestamp(i64::from(sequence)), [0; 8]) }
+    }
+
+    /// Returns the record of version 5, whose item `x` was changed at version 4.
+    fn record(cut: Cut, is_on_main_path: impl Fn(u32) -> bool, sequences: &[u32]) -> RevisionRecord {
+        let ancestor =
+            |sequence: &u32| Ancestor { revision: revision(*sequence), is_on_main_path: is_on_main_path(*sequence) };
+        let list = sequences.iter().map(ancestor).collect();
+        let ancestors = Ancestors::from_list(list, cut).expect("it is sorted");
+        let changed = "x".to_owned();
+        let changes = ItemChanges::default().with_changed([&changed], revision(4), &ancestors);
+        RevisionRecord { ancestors, changes }
+    }
+
+    #[test]
+    fn changes_are_known_only_along_one_complete_line() {
+        let since = |record: &RevisionRecord, sequence| {
+            let changed = record.changed_since(revision(sequence).into());
+            changed.map(|names| names.into_iter().collect::<Vec<_>>().join(" "))
+        };
+        let whole = record(Cut::MainPath, |_| true, &[4, 3, 2]);
+        assert_eq!(since(&whole, 2).as_deref(), Some("x"));
+        assert_eq!(since(&whole, 4).as_deref(), Some(""));
+        assert_eq!(since(&whole, 1), None, "it is not in the list");
+        assert_eq!(whole.changed_since(ExpectedVersion::from(3)), None, "it may be the number of a replaced version");
+        // What a client has brought, or what was cut behind a merge, has no complete list of changes.
+        assert_eq!(since(&record(Cut::Branches, |_| true, &[4, 3, 2]), 3), None);
+        assert_eq!(since(&record(Cut::MainPath, |sequence| sequence != 3, &[4, 3, 2]), 2), None);
+    }
+}
