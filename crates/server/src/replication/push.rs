@@ -8,7 +8,7 @@
 //! Each request has a number. A pull about which nobody asks any more is cancelled after a minute: the command that
 //! requested it was interrupted, the time limit of its connection has passed, or its server is gone.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use admin::AdminError;
 use admin::answer::record;
 use admin::request::ReplicateRequest;
 use admin::{Progress, ProgressCallback, Unit};
+use base::Name;
 use base::sync::Mutex;
-use base::{DbNumber, Name};
 use client::v1;
 use notes::Database;
 use rpc::backend::RequestedPulls;
@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use super::Replication;
 use super::database_pull::{Initiator, PullOptions, PulledDatabase, for_each_database};
 use super::source::RemoteServer;
+use super::upgrades::Upgrades;
 
 /// Pause between two questions how far a requested pull has come.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -52,7 +53,7 @@ pub(crate) struct PullRequests {
     replication: Arc<Replication>,
     /// The pulls by their numbers, which ascend.
     pulls: Mutex<BTreeMap<u64, Arc<RequestedPull>>>,
-    upgrades: Arc<Mutex<Upgrades>>,
+    upgrades: Arc<Upgrades>,
 }
 
 /// A push of this server: pulls that it has requested from another one.
@@ -74,7 +75,8 @@ struct RequestedPull {
 
 impl PullRequests {
     pub(crate) fn new(replication: &Arc<Replication>) -> Self {
-        Self { replication: Arc::clone(replication), pulls: Mutex::default(), upgrades: Arc::default() }
+        let upgrades = Arc::new(Upgrades::new(&replication.instance));
+        Self { replication: Arc::clone(replication), pulls: Mutex::default(), upgrades }
     }
 
     /// Adds a pull, unless too many run.
@@ -133,59 +135,7 @@ impl RequestedPulls for PullRequests {
     }
 
     fn upgrade(&self, database: &Arc<Database>) -> Result<(), String> {
-        let mut upgrades = self.upgrades.lock();
-        if let Some(failure) = upgrades.failures.get(&database.number()) {
-            return Err(failure.clone());
-        }
-        if upgrades.waiting.iter().all(|waiting| waiting.number() != database.number()) {
-            upgrades.waiting.push_back(Arc::clone(database));
-        }
-        if !std::mem::replace(&mut upgrades.is_running, true) {
-            let running =
-                RunningUpgrades { replication: Arc::clone(&self.replication), upgrades: Arc::clone(&self.upgrades) };
-            self.replication.runtime.spawn_blocking(move || running.run());
-        }
-        Ok(())
-    }
-}
-
-/// Databases of older structures that other servers want to replicate. They are upgraded one after the other.
-#[derive(Default)]
-struct Upgrades {
-    waiting: VecDeque<Arc<Database>>,
-    is_running: bool,
-    /// Why upgrades have failed.
-    failures: HashMap<DbNumber, String>,
-}
-
-/// The task that upgrades databases. When it is dropped, however it ended, the next request begins another one.
-struct RunningUpgrades {
-    replication: Arc<Replication>,
-    upgrades: Arc<Mutex<Upgrades>>,
-}
-
-impl RunningUpgrades {
-    fn run(self) {
-        while let Some(database) = self.next() {
-            if let Err(error) = self.replication.upgrade(&database) {
-                tracing::warn!(target: "replica", database = database.path(), %error, "cannot upgrade a database");
-                self.upgrades.lock().failures.insert(database.number(), error.to_string());
-            }
-        }
-    }
-
-    /// Returns the next database, or ends the task.
-    fn next(&self) -> Option<Arc<Database>> {
-        let mut upgrades = self.upgrades.lock();
-        let next = upgrades.waiting.pop_front();
-        upgrades.is_running = next.is_some();
-        next
-    }
-}
-
-impl Drop for RunningUpgrades {
-    fn drop(&mut self) {
-        self.upgrades.lock().is_running = false;
+        Upgrades::request(&self.upgrades, &self.replication.runtime, database)
     }
 }
 
@@ -427,34 +377,9 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
 mod tests {
     use base::memory::MemoryShares;
     use instance::certificate::CertificateFiles;
-    use notes::{DatabaseKind, NewDatabase, OdsVersion};
     use sample::Sample;
 
     use super::*;
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_database_of_an_older_structure_is_upgraded_for_other_servers() {
-        const PATH: &str = "old.nsf";
-        let instance = Arc::new(Sample::new().instance);
-        let databases = &instance.databases;
-        let new = NewDatabase::new(PATH, "Old", DatabaseKind::Standard, admin::databases::server_only_acl(&instance));
-        let record = databases.database_create(&new).expect("it is new").record().as_ref().clone();
-        databases.close_idle();
-        let mut batch = store::Batch::new();
-        let old = notes::DatabaseRecord { ods: OdsVersion::OLDEST, ..record };
-        batch.put(store::Table::Catalog, format!("p{PATH}").as_bytes(), &old.encode());
-        instance.store.commit(&batch).expect("it is written");
-        let database = databases.database_open(PATH).expect("it exists");
-        assert_eq!(database.record().ods, OdsVersion::OLDEST);
-        let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
-        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files, &MemoryShares::unlimited())));
-        requests.upgrade(&database).expect("it has not failed");
-        requests.upgrade(&database).expect("it has not failed");
-        while requests.upgrades.lock().is_running {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(database.record().ods, OdsVersion::CURRENT);
-    }
 
     #[tokio::test]
     async fn a_server_has_a_few_pulls_at_a_time_which_only_it_sees() {
