@@ -27,8 +27,8 @@ pub const PAGES_MAX: usize = 200_000;
 /// Size in bytes at which the notes that one question asks for end.
 pub const BYTES_PER_QUESTION: u64 = 4 << 20;
 
-/// Size in bytes that a note counts for which earlier pulls have missed. Its size is not known, and it may be as large as
-/// notes can be, so each is asked for alone.
+/// Size in bytes that a note counts for which earlier pulls have missed. Its size is not known, and it may be as large
+/// as notes can be, so each is asked for alone.
 pub const RETRIED_NOTE_BYTES: u64 = BYTES_PER_QUESTION;
 
 /// Size in bytes from which a content that another database has is proved instead of sent. Smaller ones take no longer

@@ -21,9 +21,7 @@ use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
 use notes::replica::ListedNote;
-use notes::{
-    Access, Database, DatabaseKind, Identity, OdsVersion, ReplicationPriority, ReplicationSettings, Upgrade, level,
-};
+use notes::{Access, Database, DatabaseKind, Identity, ReplicationPriority, ReplicationSettings, level};
 use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -42,6 +40,7 @@ pub(crate) mod renewal;
 mod rows;
 mod schedule;
 mod source;
+mod upgrades;
 
 use database_pull::{
     Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning, counts_of, disabled_message,
@@ -274,7 +273,7 @@ impl Replication {
             None => self.create(server, &source, &pulled.path, options.initiator)?,
         };
         pulled.path = database.path();
-        self.upgrade(&database)?;
+        upgrades::upgrade(&self.instance, &database)?;
         let clock = self.instance.clock.now();
         pulled.clock_difference = clock.since(source.clock).max(source.clock.since(clock));
         if pulled.clock_difference > self.instance.config.replication.clock_warning.0 {
@@ -400,18 +399,6 @@ impl Replication {
             return Ok(self.instance.databases.database_create(&new)?);
         }
         Ok(self.instance.directory.database_create(&new)?)
-    }
-
-    /// Upgrades a database of an older structure, whose notes have no revisions.
-    fn upgrade(&self, database: &Arc<Database>) -> Result<(), AdminError> {
-        if database.record().ods >= OdsVersion::WITH_REVISIONS {
-            return Ok(());
-        }
-        let access: Access<level::Manager> = database.authorize(&self.itself())?;
-        let mut upgrade = Upgrade::begin(&self.instance.databases, &access);
-        while !upgrade.step()?.complete {}
-        tracing::info!(target: "replica", database = database.path(), "upgraded the structure of a database");
-        Ok(())
     }
 
     /// Returns the settings of a database of this server for another server.
