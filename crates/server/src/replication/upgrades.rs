@@ -9,7 +9,7 @@ use instance::Instance;
 use notes::{Access, Database, Identity, OdsVersion, Upgrade, level};
 use tokio::runtime::Handle;
 
-/// Upgrades a database of an older structure. Does nothing if it has the present one.
+/// Upgrades a database of an older structure. Does nothing if it can replicate.
 pub(super) fn upgrade(instance: &Instance, database: &Arc<Database>) -> notes::Result<()> {
     if database.record().ods >= OdsVersion::WITH_REVISIONS {
         return Ok(());
@@ -36,7 +36,7 @@ struct UpgradesState {
     failures: HashMap<DbNumber, String>,
 }
 
-/// The task that upgrades databases. When it is dropped, however it ended, the next request begins another one.
+/// The task that upgrades databases. If it panics, the next request begins another one.
 struct RunningUpgrades(Arc<Upgrades>);
 
 impl Upgrades {
@@ -82,7 +82,10 @@ impl RunningUpgrades {
 
 impl Drop for RunningUpgrades {
     fn drop(&mut self) {
-        self.0.state.lock().is_running = false;
+        // Otherwise `next` has ended it, and another task may run.
+        if std::thread::panicking() {
+            self.0.state.lock().is_running = false;
+        }
     }
 }
 
