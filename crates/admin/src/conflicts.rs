@@ -37,7 +37,7 @@ fn list(instance: &Instance, path: &str, first: usize, report: &mut ProgressCall
     let mut after = Some(NoteId(0));
     while let Some(start) = after.filter(|_| found.len() < first) {
         after = reading.for_each_note_bounded(start, HEADERS_PER_STEP, &mut |header| {
-            if header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub() {
+            if is_conflict(&header) {
                 found.push(header);
             }
             Ok(found.len() < first)
@@ -48,6 +48,10 @@ fn list(instance: &Instance, path: &str, first: usize, report: &mut ProgressCall
     }
     let rows: Vec<Value> = found.iter().map(|header| row(&reading, header)).collect::<Result<_, _>>()?;
     Ok(Answer::list(rows))
+}
+
+fn is_conflict(header: &NoteHeader) -> bool {
+    header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub()
 }
 
 fn row(reading: &DatabaseSnapshot<'_>, header: &NoteHeader) -> Result<Value, AdminError> {
@@ -94,7 +98,7 @@ fn remove(instance: &Instance, path: &str, conflicts: &[String]) -> AdminResult 
     for text in conflicts.iter().collect::<BTreeSet<_>>() {
         let found = hex::parse_array(text).map(|unid| reading.find(Unid(unid))).transpose()?.flatten();
         let header = found.map(|note| reading.header(note)).transpose()?.flatten();
-        let conflict = header.filter(|header| header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub());
+        let conflict = header.filter(is_conflict);
         let is_deleted = conflict.map(|header| transaction.writer(0).note_delete(header.note)).transpose()?;
         if is_deleted != Some(true) {
             return Err(AdminError::Refused(format!(
@@ -110,28 +114,19 @@ fn remove(instance: &Instance, path: &str, conflicts: &[String]) -> AdminResult 
 
 #[cfg(test)]
 mod tests {
+    use notes::NewNote;
     use notes::save::{OnConflict, SaveOptions};
-    use notes::{NewNote, Writer};
     use sample::Sample;
 
     use super::*;
     use crate::Request;
     use crate::request::DbRequest;
-    use crate::tests::ExecuteRequest;
+    use crate::tests::{ExecuteRequest, write};
 
     const PATH: &str = "plans.nsf";
 
     fn conflicts(sample: &Sample, request: ConflictsRequest) -> AdminResult {
         sample.execute(Request::Db(DbRequest::Conflicts { path: PATH.to_owned(), request }))
-    }
-
-    fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the database exists").downgrade();
-        let accesses = [&writer];
-        let mut transaction = sample.instance.databases.transaction(&accesses).expect("the transaction begins");
-        let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
-        transaction.commit().expect("the store works");
-        outcome
     }
 
     #[test]
@@ -140,10 +135,10 @@ mod tests {
         let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
         sample.execute(Request::Db(create)).expect("it is new");
         let items = |due: &str| vec![Item::text("Subject", "Plan"), Item::text("Due", due)];
-        let note = write(&sample, |writer| writer.note_create(NewNote::document(items("May"))));
-        write(&sample, |writer| writer.note_update(note, 1, &items("June"), &[]));
+        let note = write(&sample, PATH, |writer| writer.note_create(NewNote::document(items("May"))));
+        write(&sample, PATH, |writer| writer.note_update(note, 1, &items("June"), &[]));
         let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
-        write(&sample, |writer| writer.note_save(note, 1, (&items("July"), &[]), &options));
+        write(&sample, PATH, |writer| writer.note_save(note, 1, (&items("July"), &[]), &options));
 
         let list = || conflicts(&sample, ConflictsRequest::List { first: 9 }).expect("the database exists").data;
         let remove = |unid: &Value| {

@@ -62,9 +62,24 @@ pub use request::Request;
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use notes::{Access, Writer, level};
     use sample::Sample;
 
     use super::*;
+
+    /// Changes a database of a sample in one transaction.
+    pub(crate) fn write<T>(
+        sample: &Sample,
+        path: &str,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+    ) -> T {
+        let writer: Access<level::Depositor> = open::open(&sample.instance, path).expect("it exists").downgrade();
+        let accesses = [&writer];
+        let mut transaction = sample.instance.databases.transaction(&accesses).expect("the transaction begins");
+        let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
+        transaction.commit().expect("the store works");
+        outcome
+    }
 
     /// Executes requests on a sample.
     pub(crate) trait ExecuteRequest {

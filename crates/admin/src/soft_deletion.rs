@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::Request;
     use crate::request::{DbRequest, DbUpdate};
-    use crate::tests::ExecuteRequest;
+    use crate::tests::{ExecuteRequest, write};
     use sample::Sample;
 
     const PATH: &str = "plans.nsf";
@@ -105,15 +105,6 @@ mod tests {
         db(sample, DbRequest::Deleted { path: PATH.to_owned(), request })
     }
 
-    fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
-        let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the database exists").downgrade();
-        let accesses = [&writer];
-        let mut transaction = sample.instance.databases.transaction(&accesses).expect("the transaction begins");
-        let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
-        transaction.commit().expect("the store works");
-        outcome
-    }
-
     #[test]
     fn deleted_documents_are_listed_restored_and_removed() {
         let sample = Sample::new();
@@ -124,8 +115,8 @@ mod tests {
         let keep = DbUpdate { path, keep_deleted: Some("48h".to_owned()), ..DbUpdate::default() };
         db(&sample, DbRequest::Set(keep)).expect("it makes sense");
         let document = NewNote::document(vec![notes::Item::text("Subject", "Plan")]);
-        let note = write(&sample, |writer| writer.note_create(document));
-        assert!(write(&sample, |writer| writer.note_delete(note)));
+        let note = write(&sample, PATH, |writer| writer.note_create(document));
+        assert!(write(&sample, PATH, |writer| writer.note_delete(note)));
         let found = listed(&sample);
         assert_eq!((&found.data[0]["note"], &found.data[0]["subject"]), (&json!(note.0), &json!("Plan")));
         let notes = || vec![note.0];
@@ -135,7 +126,7 @@ mod tests {
             let refused = deleted(&sample, request).expect_err("it is not deleted").to_string();
             assert!(refused.contains("is not deleted"), "{refused}");
         }
-        assert!(write(&sample, |writer| writer.note_delete(note)));
+        assert!(write(&sample, PATH, |writer| writer.note_delete(note)));
         deleted(&sample, DeletedRequest::Remove { notes: notes() }).expect("it is listed");
         assert_eq!(listed(&sample).data, json!([]));
     }
