@@ -26,7 +26,7 @@ pub struct Connection {
     pub source: Name,
     /// The server to which it connects.
     pub destination: Name,
-    /// Tells it from other connections of the same servers. Empty if it has no name.
+    /// Name that distinguishes the connection from others between the same servers. May be empty.
     pub name: String,
     /// When the connection is used.
     pub schedule: ConnectionSchedule,

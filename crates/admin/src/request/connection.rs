@@ -39,8 +39,8 @@ pub struct NewConnectionRequest {
     /// The other server. It must be registered (`doublet server list`).
     #[arg(value_name = "SERVER")]
     pub destination: String,
-    /// Tells it from other connections to the same server. A connection with the same name, or also without one, is
-    /// changed.
+    /// Name that distinguishes the connection from others to the same server. A connection with the same name, or also
+    /// without one, is changed.
     #[arg(long, value_name = "TEXT")]
     #[serde(default)]
     pub name: Option<String>,

@@ -52,7 +52,7 @@ impl Server {
         pull.statistics()
     }
 
-    /// Gives the role to all servers, or takes it away.
+    /// Adds the role to the entry of the servers, or removes it.
     fn set_role(&self, is_given: bool) {
         let mut acl = list(AclLevel::Manager);
         acl.roles.insert(STAFF.to_owned());

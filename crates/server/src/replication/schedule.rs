@@ -24,7 +24,7 @@ use super::due::{LastUse, Moment, is_due};
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);
 
-/// A connection of this server: the other one, and the name that tells it from others to the same server.
+/// A connection of this server: the other server, and the name that distinguishes it from others to the same one.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConnectionKey {
     destination: Name,
