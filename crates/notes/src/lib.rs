@@ -74,6 +74,7 @@ pub mod writer;
 
 mod change_log_tail;
 mod database_delete;
+mod deny_list;
 mod design_edit;
 mod folder_cache;
 mod folder_index_writer;

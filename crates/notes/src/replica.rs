@@ -22,6 +22,7 @@ use crate::acl_history::{self, AclHistoryEntry};
 use crate::catalog::DatabaseKind;
 use crate::change_times::StateKey;
 use crate::database_snapshot::DatabaseSnapshot;
+use crate::deny_list::DenyListMerge;
 use crate::edit_history::merged_edit_history;
 use crate::error::{Error, Result};
 use crate::folder::{self, FLAGS_ITEM};
@@ -264,6 +265,7 @@ impl Writer<'_, '_> {
         }
         let is_truncated = current.is_truncated || arriving.is_truncated;
         let kind = self.part.database.record().kind;
+        let deny_list = DenyListMerge::between(kind, &current, arriving);
         let rules = Rules {
             // Replicas that have the whole versions merge them.
             edits: &|version| match edit_rule((kind, arriving.class), version.items) {
@@ -271,7 +273,10 @@ impl Writer<'_, '_> {
                 rule => rule,
             },
             deletions,
-            unite: &merged_edit_history,
+            unite: &|name, greater, lesser| {
+                let united = merged_edit_history(name, greater, lesser);
+                united.or_else(|| Some(deny_list.as_ref()?.unite(name, greater, lesser)))
+            },
             fits: &|merged| check_storable(&merged_note(merged.clone(), &current, arriving)).is_ok(),
         };
         let decided = receive(&current.version(), &arriving.version(), &rules);
@@ -302,7 +307,10 @@ impl Writer<'_, '_> {
             }
             Arrival::Merged(merged) => {
                 self.replace_received(note, &merged_note(merged, &current, arriving))?;
-                ReceiveOutcome::Merged
+                let lesser = if current.revision < arriving.revision { &current } else { arriving };
+                let is_kept = deny_list.is_some_and(|merge| merge.loses_change())
+                    && self.keep_loser(lesser, LoserFate::ConflictDocument)?;
+                if is_kept { ReceiveOutcome::Conflict } else { ReceiveOutcome::Merged }
             }
             Arrival::Conflict { counts, loser: fate } => {
                 self.receive_conflict(note, (&current, arriving), (counts, fate))?

@@ -62,9 +62,9 @@ pub struct Merged<I> {
     pub items: Vec<I>,
 }
 
-/// A function that merges the items of a name that would conflict otherwise, such as a list of editors. It gets the
-/// name in lower case and the items of the greater and of the lesser version, and returns `None` for all other names.
-/// Its result must not depend on anything else.
+/// A function that merges the items of a name that both versions changed in different ways, such as a list of editors.
+/// It gets the name in lower case and the items of the greater and of the lesser version, and returns `None` for all
+/// other names. Its result must not depend on anything but the two versions.
 pub type UniteItems<'u, I> = &'u dyn Fn(&str, &[&I], &[&I]) -> Option<Vec<I>>;
 
 /// Merges two versions item by item. Returns `None` if both changed an item in different ways.
@@ -88,12 +88,11 @@ pub fn merge<I: NamedItem>(
     for name in &names {
         let ours: &[&I] = of_greater.get(name).map_or(&[], Vec::as_slice);
         let theirs: &[&I] = of_lesser.get(name).map_or(&[], Vec::as_slice);
-        if let Some(united) = unite(name, ours, theirs) {
-            items.extend(united);
+        let Some((side, change)) = side_of(name, (ours, greater), (theirs, lesser)) else {
+            items.extend(unite(name, ours, theirs)?);
             changes.insert(name.clone(), revision);
             continue;
-        }
-        let (side, change) = side_of(name, (ours, greater), (theirs, lesser))?;
+        };
         let taken = match side {
             Side::Greater => ours,
             Side::Lesser => theirs,

@@ -83,7 +83,7 @@ pub struct Rules<'r, I> {
     pub edits: &'r dyn Fn(&Version<'_, I>) -> EditRule,
     /// What happens to a deletion and an edit.
     pub deletions: DeletionRule,
-    /// Merges items that would conflict otherwise.
+    /// Merges items that both versions changed in different ways.
     pub unite: UniteItems<'r, I>,
     /// Returns `true` if a merged version can be stored. If it cannot, the merge counts as impossible.
     pub fits: &'r dyn Fn(&Merged<I>) -> bool,

@@ -24,7 +24,7 @@ const NAMES: [&str; 3] = ["Subject", "Body", "Status"];
 const KEYWORDS: [&str; 2] = ["Work", "Home"];
 
 /// A server with its replica.
-struct Replica {
+pub(crate) struct Replica {
     world: TestServer,
     database: Arc<Database>,
 }
@@ -41,7 +41,7 @@ impl Replica {
         Self { world, database }
     }
 
-    fn of_kind(number: usize, kind: DatabaseKind) -> Self {
+    pub(crate) fn of_kind(number: usize, kind: DatabaseKind) -> Self {
         let world = TestServer::numbered(number as u64);
         let owner = base::Name::new(ANN);
         let acl = notes::Acl::private(&owner);
@@ -50,12 +50,12 @@ impl Replica {
         Self { world, database }
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
         self.world.write(&self.database, ANN, change).expect("Ann may")
     }
 
     /// Returns all notes, design notes first.
-    fn notes(&self) -> Vec<ReplicaNote> {
+    pub(crate) fn notes(&self) -> Vec<ReplicaNote> {
         let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server may");
         let reading = access.read().expect("a snapshot");
         let mut found = Vec::new();
@@ -85,7 +85,7 @@ impl Replica {
         outcome
     }
 
-    fn pull(&self, source: &Self, rule: DeletionRule) -> bool {
+    pub(crate) fn pull(&self, source: &Self, rule: DeletionRule) -> bool {
         let mut changed = false;
         for note in source.notes() {
             changed |= !matches!(
@@ -97,7 +97,7 @@ impl Replica {
     }
 
     /// Returns what all replicas must agree on: of each note its revision, contents and state.
-    fn state(&self) -> BTreeMap<Unid, String> {
+    pub(crate) fn state(&self) -> BTreeMap<Unid, String> {
         let visible = |note: &ReplicaNote| {
             let set: Vec<&StateName> =
                 note.state.iter().filter(|(_, register)| register.is_set).map(|(name, _)| name).collect();
@@ -110,7 +110,7 @@ impl Replica {
         self.notes().iter().filter(|note| note.unid != acl).map(|note| (note.unid, visible(note))).collect()
     }
 
-    fn find(&self, unid: Unid) -> Option<NoteId> {
+    pub(crate) fn find(&self, unid: Unid) -> Option<NoteId> {
         let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may");
         let reading = access.read().expect("a snapshot");
         let note = reading.find(unid).expect("a sound store")?;
