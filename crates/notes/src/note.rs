@@ -83,8 +83,8 @@ bitflags::bitflags! {
         /// The document is deleted, but can be restored until its retention ends ([`crate::soft_deletion`]). It is a
         /// stub that keeps its contents.
         const SOFT_DELETED = 0x0008;
-        /// The document is public ([`crate::public`]). The bits 0x0010, 0x0040, 0x0080 and
-        /// 0x0100 are reserved for the stored form.
+        /// The document is public ([`crate::public`]). The bits 0x0010, 0x0040, 0x0080,
+        /// 0x0100 and 0x1000 are reserved for the stored form.
         const PUBLIC = 0x0020;
         /// The last save came from another replica. A caller who names only its sequence number may have read another
         /// save with this number.
@@ -193,6 +193,9 @@ pub struct NoteHeader {
     pub modified: Timestamp,
     /// Modseq of the last change in this database.
     pub modseq: Modseq,
+    /// Modseq at which the contents came to this database. It is not above `modseq`, and less if only marks, keywords
+    /// and folders have changed since. Databases of an older structure do not record it: there it is `modseq`.
+    pub saved_modseq: Modseq,
     /// The note to which this one is a response.
     pub parent: Option<Unid>,
     /// Time at which a message was received (RFC 9051: INTERNALDATE). For other notes, the time of creation.
@@ -228,8 +231,12 @@ const REVISION_ID_BIT: u16 = 0x0080;
 /// Bit in the flags of a stored header: the times of changes follow the folders. Decoding removes it from the flags.
 const CHANGE_TIMES_BIT: u16 = 0x0100;
 
+/// Bit in the flags of a stored header: the number of modseqs between the contents and the last change is at the end.
+/// Decoding removes it from the flags.
+const SAVED_MODSEQ_BIT: u16 = 0x1000;
+
 /// The bits that belong to the stored form of a header.
-const STORED_BITS: u16 = CRLF_GROWTH_BIT | REVISION_TAIL_BIT | REVISION_ID_BIT | CHANGE_TIMES_BIT;
+const STORED_BITS: u16 = CRLF_GROWTH_BIT | REVISION_TAIL_BIT | REVISION_ID_BIT | CHANGE_TIMES_BIT | SAVED_MODSEQ_BIT;
 
 #[cfg(test)]
 impl NoteHeader {
@@ -254,6 +261,7 @@ impl NoteHeader {
             created: now,
             modified: now,
             modseq,
+            saved_modseq: modseq,
             parent: None,
             received: now,
             size: 0,
@@ -328,7 +336,9 @@ impl NoteHeader {
             REVISION_ID_BIT
         };
         let times = if self.change_times.is_empty() { 0 } else { CHANGE_TIMES_BIT };
-        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth | id | times);
+        let unsaved = self.modseq.0.saturating_sub(self.saved_modseq.0);
+        let saved = if unsaved == 0 { 0 } else { SAVED_MODSEQ_BIT };
+        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth | id | times | saved);
         out.u32(self.sequence).i64(self.sequence_time.0);
         match id {
             REVISION_TAIL_BIT => out.raw(&self.revision_id.tail()),
@@ -353,6 +363,9 @@ impl NoteHeader {
         if !self.change_times.is_empty() {
             self.change_times.encode(self.created, &mut out);
         }
+        if unsaved > 0 {
+            out.varint(unsaved);
+        }
         out.finish()
     }
 
@@ -374,7 +387,7 @@ impl NoteHeader {
             _ => return Err(InvalidRecord),
         };
         let created = Timestamp(input.i64()?);
-        Ok(Self {
+        let mut header = Self {
             note,
             unid,
             class,
@@ -385,6 +398,7 @@ impl NoteHeader {
             created,
             modified: Timestamp(input.i64()?),
             modseq: Modseq(input.u64()?),
+            saved_modseq: Modseq(0),
             received: Timestamp(input.i64()?),
             size: input.varint()?,
             crlf_growth: if flags & CRLF_GROWTH_BIT == 0 { 0 } else { input.varint()? },
@@ -396,7 +410,21 @@ impl NoteHeader {
                 0 => ChangeTimes::default(),
                 _ => ChangeTimes::decode(created, &mut input)?,
             },
-        })
+        };
+        let unsaved = if flags & SAVED_MODSEQ_BIT == 0 { 0 } else { input.varint()? };
+        header.saved_modseq = Modseq(header.modseq.0.checked_sub(unsaved).ok_or(InvalidRecord)?);
+        Ok(header)
+    }
+
+    /// Sets the modseq of a change. `before` is the stored header, if there is one.
+    pub(crate) fn set_modseq(&mut self, modseq: Modseq, before: Option<&Self>) {
+        let has_contents_of = |before: &&Self| {
+            before.revision() == self.revision()
+                && before.is_stub() == self.is_stub()
+                && before.is_truncated() == self.is_truncated()
+        };
+        self.saved_modseq = before.filter(has_contents_of).map_or(modseq, |before| before.saved_modseq);
+        self.modseq = modseq;
     }
 }
 

@@ -137,8 +137,8 @@ pub struct ListedNote {
     pub size: u64,
     /// Marks, keywords and folders that are set, or that changed since the creation.
     pub state: Vec<(StateName, Register)>,
-    /// `true` if the reader has received the note in this state before: it has not changed since the position from
-    /// which the reader continues, and was visible. A reader who does not have it has deleted it.
+    /// `true` if the reader has received the note with these contents before: they have not changed since the position
+    /// from which the reader continues, and were visible. A reader who does not have it has deleted it.
     pub is_old: bool,
     /// `true` if the reader has asked for other documents only, should it lack this one.
     pub is_unselected: bool,

@@ -337,7 +337,8 @@ impl<'t> DatabaseChanges<'t> {
         notes.sort_unstable();
         for note in notes {
             let Some(mut pending) = self.pending.remove(&note) else { continue };
-            pending.after.modseq = self.modseq;
+            let before = pending.before.as_ref().filter(|_| self.has_revisions);
+            pending.after.set_modseq(self.modseq, before);
             pending.after.modified = self.now;
             let is_own_change = self.has_revisions && !pending.after.is_stub() && !self.received.contains(&note);
             if let Some(before) = pending.before.as_ref().filter(|_| is_own_change) {

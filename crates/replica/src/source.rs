@@ -128,6 +128,8 @@ pub fn answer_in_pages(
         Question::Changes { after, progress, selection } => {
             let names = names_digest(snapshot, settings);
             let place = place_of(snapshot, names, *after, *progress)?;
+            let selects_everything = selection.as_deref().is_none_or(Selection::is_everything);
+            let place = Place { selects_everything, ..place };
             let mut page = page_at(snapshot, &place, changes_max)?;
             (page.position.names, page.seen.names) = (names, names);
             let everything = Selection::default();
@@ -253,6 +255,8 @@ struct Place {
     received: Option<Modseq>,
     /// `true` if the target reads under the same names as then.
     has_same_names: bool,
+    /// `true` if the settings of the target leave no documents out.
+    selects_everything: bool,
 }
 
 /// Returns where a target continues.
@@ -273,6 +277,7 @@ fn place_of(
         is_position_unknown: is_comparison && after.is_some() && received.is_none(),
         received,
         has_same_names,
+        selects_everything: true,
     };
     let is_complete = |since: &Modseq| has_same_names && snapshot.is_complete_since(*since);
     let begin = received.filter(is_complete);
@@ -311,7 +316,9 @@ fn page_of(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -
     ids.dedup();
     let is_old = |header: &NoteHeader| {
         let was_visible = place.has_same_names || !header.flags.contains(NoteFlags::HAS_READERS);
-        place.is_comparison && was_visible && place.received.is_some_and(|received| header.modseq <= received)
+        // A document that was left out may be selected now because it is in another folder.
+        let changed = if place.selects_everything { header.saved_modseq } else { header.modseq };
+        was_visible && place.received.is_some_and(|received| changed <= received)
     };
     let mut notes = Vec::with_capacity(ids.len());
     for note in ids {

@@ -254,7 +254,7 @@ impl Survey<'_> {
             header.set_oldest();
         }
         header.modified = now;
-        header.modseq = kind.1;
+        header.set_modseq(kind.1, None);
         header.size = record.len() as u64;
         header.crlf_growth = 0;
         batch.put(Table::Summary, &keys::summary(self.number, note, SummaryRecord::Header), &header.encode());

@@ -73,7 +73,7 @@ fn header() -> impl Strategy<Value = NoteHeader> {
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
     let memberships = prop::collection::vec(membership, 0..FOLDERS_PER_NOTE_MAX);
     // The stored form uses the bits 0x10, 0x40, 0x80 and 0x100.
-    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x01D0));
+    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x11D0));
     let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
     let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
     let names = (any::<[u8; 16]>(), prop::option::of(any::<[u8; 16]>()));
@@ -103,6 +103,7 @@ fn header() -> impl Strategy<Value = NoteHeader> {
                 created: Timestamp(times[1]),
                 modified: Timestamp(times[2]),
                 modseq: Modseq(modseq),
+                saved_modseq: Modseq(modseq.saturating_sub(sizes.0 % 1_000)),
                 parent: names.1.map(Unid),
                 received: Timestamp(times[3]),
                 size: sizes.0,
@@ -354,6 +355,7 @@ fn any_header() -> NoteHeader {
         created: Timestamp(2),
         modified: Timestamp(3),
         modseq: Modseq(4),
+        saved_modseq: Modseq(4),
         parent: None,
         received: Timestamp(5),
         size: 6,

@@ -13,7 +13,8 @@ use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, DeletionRule,
-    Identity, Item, NewDatabase, NewNote, ReplicationSettings, ServerSettings, UidRank, Writer, fixup, level, purge,
+    Identity, Item, Marks, NewDatabase, NewNote, ReplicationSettings, ServerSettings, UidRank, Writer, fixup, level,
+    purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
 use store::memory::MemoryEngine;
@@ -206,6 +207,13 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     let pulled = hub.pull(&laptop);
     assert_eq!((pulled.received, pulled.held_back), (2, 0), "unchanged notes are not listed");
     assert!(!hub.has(3) && hub.has(20));
+    // A mark is no edit. It arrives with an edit.
+    let flagged = laptop.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    laptop.write(|writer| writer.marks_set(flagged, Marks::FLAGGED, &[]));
+    laptop.write(|writer| writer.marks_set(edited, Marks::FLAGGED, &[]));
+    let pulled = hub.pull(&laptop);
+    assert_eq!((pulled.received, pulled.state_only, pulled.held_back), (0, 1, 1));
+    assert!(!hub.has(3));
     // The hub loses its position in the laptop, for example because the laptop was repaired.
     fixup_with_finding(&laptop);
     let pulled = hub.pull(&laptop);

@@ -180,6 +180,7 @@ fn wrong_exchanges_are_found() {
         WrongExchange::NoViews,
         WrongExchange::EditsReplaceDeletions,
         WrongExchange::HeldBackAreTaken,
+        WrongExchange::MarksMakeNew,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];

@@ -250,9 +250,7 @@ impl Network {
             20..23 if self.plan.deletions != Deletions::None => self.delete(server, document),
             23..30 => {
                 let unid = self.unid_of(server, document);
-                if !self.may_be_forgotten(server, unid) {
-                    self.servers[server].change_state(unid, &self.random);
-                }
+                self.servers[server].change_state(unid, &self.random);
             }
             30..33 => {
                 self.next_value += 1;
@@ -270,12 +268,6 @@ impl Network {
     fn unid_of(&self, server: usize, document: u64) -> Unid {
         let mut unids = (0..=self.passes).map(|generation| unid_of(document, generation));
         unids.find(|unid| self.servers[server].find(*unid).is_some()).unwrap_or(unid_of(document, self.passes))
-    }
-
-    /// Returns `true` if other servers may have purged the deletion of a document that a server has. If marks, keywords
-    /// or folders of such a document change, the others take it for a new one (`docs/replication.md`, "Purge").
-    fn may_be_forgotten(&self, server: usize, unid: Unid) -> bool {
-        self.away == Some(server) || self.purged.contains(&unid)
     }
 
     fn delete(&mut self, server: usize, document: u64) {

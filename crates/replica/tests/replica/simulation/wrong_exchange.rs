@@ -50,6 +50,8 @@ pub(super) enum WrongExchange {
     EditsReplaceDeletions,
     /// Documents are received whose deletion was purged.
     HeldBackAreTaken,
+    /// Documents of which only marks, keywords or folders have changed count as new.
+    MarksMakeNew,
 }
 
 impl WrongExchange {
@@ -99,6 +101,9 @@ impl WrongExchange {
                 page.notes.iter_mut().for_each(|note| note.state.clear());
             }
             (Self::NoSettings, Answer::Changes(page)) => page.settings = None,
+            (Self::MarksMakeNew, Answer::Changes(page)) if !page.is_comparison => {
+                page.notes.iter_mut().for_each(|note| note.is_old = false);
+            }
             (Self::NoUids, Answer::Changes(page)) => page.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
             (Self::NoUids, Answer::Notes(sent)) => sent.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
             (Self::NoUidValidity, Answer::Changes(page)) => {
