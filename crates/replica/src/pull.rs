@@ -44,6 +44,29 @@ pub struct PullStatistics {
     pub unread_marks: u64,
 }
 
+impl PullStatistics {
+    /// Returns the counts of a pull and of one that follows it. The notes that this replica lacks after both are those
+    /// that it lacks after the second one.
+    #[must_use]
+    pub fn followed_by(self, next: Self) -> Self {
+        let Self { refused, left_out, skipped, held_back, .. } = next;
+        Self {
+            listed: self.listed + next.listed,
+            received: self.received + next.received,
+            deleted: self.deleted + next.deleted,
+            merged: self.merged + next.merged,
+            conflicts: self.conflicts + next.conflicts,
+            state_only: self.state_only + next.state_only,
+            settings: self.settings + next.settings,
+            unread_marks: self.unread_marks + next.unread_marks,
+            refused,
+            left_out,
+            skipped,
+            held_back,
+        }
+    }
+}
+
 /// How notes are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transfer {
@@ -146,6 +169,13 @@ impl Pull {
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Returns `true` if the next pull will compare everything, because other settings of this replica or a restored
+    /// folder have arrived, or the rights of the source have changed. Until then, notes may be missing that are wanted.
+    #[must_use]
+    pub fn leaves_comparison(&self) -> bool {
+        self.must_compare || self.other_rights.is_some()
     }
 
     /// Returns what has been done so far.

@@ -21,7 +21,7 @@ use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
 use notes::replica::ListedNote;
-use notes::{Access, Database, DatabaseKind, Identity, ReplicationPriority, ReplicationSettings, level};
+use notes::{Access, Database, DatabaseKind, Identity, NotExchanged, ReplicationPriority, ReplicationSettings, level};
 use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -52,7 +52,7 @@ use log::ReplicationLog;
 pub(crate) use log::remove_old as remove_old_log_entries;
 use mail::MailConnections;
 pub(crate) use push::PullRequests;
-use rows::{Comparable, comparable, listing, preview_row};
+use rows::{Comparable, comparable, difference, listing, preview_row};
 pub use schedule::run;
 use schedule::{ConnectionKey, ConnectionRun};
 use source::{Partner, RemoteDatabase, RemoteServer};
@@ -425,7 +425,9 @@ impl Replication {
             AdminError::Refused(format!("this server has no replica of {path}; `doublet replicate` creates it"))
         })?;
         let ours = self.own_notes(&database, server)?;
-        let selection = Selection::of_settings(&self.settings(&database, server)?, self.instance.clock.now());
+        let own_settings = self.settings(&database, server)?;
+        let wants_attachments = !own_settings.without.contains(NotExchanged::ATTACHMENTS);
+        let selection = Selection::of_settings(&own_settings, self.instance.clock.now());
         let mut theirs = BTreeMap::new();
         let settings = source.list_all(Some(&selection), &mut |page| {
             let is_wanted = |note: &ListedNote| !note.is_unselected || ours.contains_key(&note.unid);
@@ -443,13 +445,8 @@ impl Replication {
         }
         let unids = ours.keys().chain(theirs.keys().filter(|unid| !ours.contains_key(*unid)));
         for unid in unids {
-            let difference = match (ours.get(unid), theirs.get(unid)) {
-                (Some(ours), Some(theirs)) if ours == theirs => continue,
-                (Some(_), None) => "only here",
-                (None, _) => "only there",
-                (Some(ours), Some(theirs)) if ours.0 == theirs.0 => "other marks, keywords or folders",
-                (Some(_), Some(_)) => "another version",
-            };
+            let found = difference(ours.get(unid), theirs.get(unid), wants_attachments);
+            let Some(difference) = found else { continue };
             count += 1;
             if differences.len() < DIFFERENCES_SHOWN {
                 differences.push(record(vec![("unid", json!(unid.to_string())), ("difference", json!(difference))]));

@@ -100,6 +100,9 @@ pub(super) struct TargetDatabase<'t> {
 }
 
 /// Takes over the changes of a database of another server. `statistics` is what was taken over, also if it fails.
+///
+/// If other settings of this replica have arrived, or rights have changed, a second pull compares everything, so that
+/// what was left out before has arrived on return.
 pub(super) fn pull_changes(
     target: &TargetDatabase<'_>,
     server: &RemoteServer,
@@ -107,6 +110,33 @@ pub(super) fn pull_changes(
     report: &mut ProgressCallback<'_>,
     statistics: &mut PullStatistics,
 ) -> Result<(), AdminError> {
+    let mut leaves_comparison = pull_once(target, server, source, report, statistics)?;
+    if leaves_comparison {
+        let first = *statistics;
+        let mut second = PullStatistics::default();
+        let outcome = pull_once(target, server, source, report, &mut second);
+        *statistics = first.followed_by(second);
+        leaves_comparison = outcome?;
+    }
+    if leaves_comparison {
+        tracing::debug!(
+            target: "replica",
+            database = source.path,
+            server = server.label(),
+            "settings or rights have changed again; the next replication compares everything"
+        );
+    }
+    Ok(())
+}
+
+/// Takes over the changes of a database of another server. Returns `true` if the next pull will compare everything.
+fn pull_once(
+    target: &TargetDatabase<'_>,
+    server: &RemoteServer,
+    source: &mut RemoteDatabase<'_>,
+    report: &mut ProgressCallback<'_>,
+    statistics: &mut PullStatistics,
+) -> Result<bool, AdminError> {
     let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity)?;
     let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
     let clock = target.databases.clock();
@@ -150,7 +180,7 @@ pub(super) fn pull_changes(
             "notes were deleted here so long ago that the deletion is forgotten, and were not received again"
         );
     }
-    Ok(())
+    Ok(pull.leaves_comparison())
 }
 
 pub(super) fn disabled_message(path: &str, server: &RemoteServer) -> String {

@@ -10,8 +10,34 @@ use notes::replica::{ListedNote, StateName};
 use replica::PreviewStatistics;
 use serde_json::{Value, json};
 
-/// What two replicas must agree on: the revision with its time, and the marks, keywords and folders that are set.
-pub(super) type Comparable = ((revision::Revision, Timestamp), BTreeSet<StateName>);
+/// What two replicas must agree on.
+pub(super) struct Comparable {
+    /// The revision with its time.
+    version: (revision::Revision, Timestamp),
+    /// The marks, keywords and folders that are set.
+    state: BTreeSet<StateName>,
+    /// `true` if the replica has the note without its attachments.
+    is_truncated: bool,
+}
+
+/// Returns in what a note differs here and on another server, or `None` if it does not. Notes without attachments count
+/// as equal if this replica wants none.
+pub(super) fn difference(
+    ours: Option<&Comparable>,
+    theirs: Option<&Comparable>,
+    wants_attachments: bool,
+) -> Option<&'static str> {
+    match (ours, theirs) {
+        (Some(_), None) => Some("only here"),
+        (None, _) => Some("only there"),
+        (Some(ours), Some(theirs)) if ours.version != theirs.version => Some("another version"),
+        (Some(ours), Some(theirs)) if ours.state != theirs.state => Some("other marks, keywords or folders"),
+        (Some(ours), Some(theirs)) if wants_attachments && ours.is_truncated && !theirs.is_truncated => {
+            Some("without attachments here")
+        }
+        _ => None,
+    }
+}
 
 pub(super) fn comparable(note: ListedNote) -> Comparable {
     // Each replica keeps a keyword in the case in which it was first used there.
@@ -20,7 +46,7 @@ pub(super) fn comparable(note: ListedNote) -> Comparable {
         name => name,
     };
     let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(key, _)| name(key)).collect();
-    ((note.revision, note.saved), set)
+    Comparable { version: (note.revision, note.saved), state: set, is_truncated: note.is_truncated }
 }
 
 /// Returns the progress of listing changes of another server.
