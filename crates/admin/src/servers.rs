@@ -43,6 +43,7 @@ pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResu
         ServerRequest::Show { name } => show(instance, name.as_deref()),
         ServerRequest::Set(update) => set(instance, update),
         ServerRequest::Remove { name, force } => remove(instance, name, *force),
+        ServerRequest::Readmit { name, address } => readmit(instance, name, address.as_deref()),
     }
 }
 
@@ -70,6 +71,25 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
         let file = registration.output.display();
         return Err(AdminError::Refused(format!("{file} exists already; choose another file")));
     }
+    // Where the file cannot be written, nothing is registered.
+    write_private(registration.output, b"").map_err(AdminError::refused)?;
+    let outcome = register_at(instance, registration, (&name, &host), &address);
+    if outcome.is_err() {
+        // The error of the registration counts.
+        let _ = std::fs::remove_file(registration.output);
+    }
+    outcome
+}
+
+/// Registers a server, and writes its server file over the empty one.
+fn register_at(
+    instance: &Instance,
+    registration: &Registration<'_>,
+    (name, host): (&Name, &str),
+    address: &str,
+) -> AdminResult {
+    let organization = &instance.config.server.organization;
+    let itself = &instance.directory.options().server;
     let now = instance.clock.now();
     let certifier = Certifier::open_or_create(&instance.data, organization, now).map_err(AdminError::refused)?;
     let own_host = &instance.hostname;
@@ -88,19 +108,23 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
         answer = answer.with_message(format!("This server has a new certificate, for {own_host}."));
     }
     let own_address = address_of(instance, (itself, own_host), registration.own_address)?;
-    let mut issued = certifier.issue(&host, organization, now).map_err(AdminError::refused)?;
+    let mut issued = certifier.issue(host, organization, now).map_err(AdminError::refused)?;
     issued.partner = Some(own_address.clone());
     issued.partner_name = Some(own_host.clone());
-    instance.directory.servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address))])?;
+    instance
+        .directory
+        .servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address.to_owned()))])?;
     if let Ok(certificate) = files.describe() {
-        instance.directory.server_set_certificate(itself, certificate.not_after)?;
+        instance.directory.server_set_certificate(itself, certificate.issued())?;
     }
-    // The server may go on with the certificate that it has. It reports the new one when that is installed.
-    let recorded = instance.directory.server(&name)?.and_then(|server| server.certificate_until);
+    // The server may go on with the certificate that it has, also after it was removed. It reports the new one when that
+    // is installed. One that was recorded while the clock was ahead must not outlive it.
+    let registered = instance.directory.server(name)?;
+    let recorded = registered.as_ref().and_then(|server| server.certificate.as_ref());
     if let Some(certificate) = issued.describe()
-        && recorded.is_none_or(|recorded| recorded > certificate.not_after)
+        && recorded.is_some_and(|recorded| recorded.until > certificate.not_after)
     {
-        instance.directory.server_set_certificate(&name, certificate.not_after)?;
+        instance.directory.server_set_certificate(name, certificate.issued())?;
     }
     admit_domain_servers(instance)?;
     write_private(registration.output, issued.to_text().as_bytes()).map_err(AdminError::refused)?;
@@ -181,7 +205,8 @@ fn list(instance: &Instance) -> AdminResult {
 /// Returns until when the certificate of a server is valid: of this one, as its file says; of another one, as the
 /// server that has issued it has recorded in the directory.
 fn certificate_until(own: Option<&CertificateDescription>, server: &ServerDocument) -> Option<Timestamp> {
-    own.map(|certificate| certificate.not_after).or(server.certificate_until)
+    let recorded = || server.certificate.as_ref().map(|certificate| certificate.until);
+    own.map(|certificate| certificate.not_after).or_else(recorded)
 }
 
 /// Returns what the certificate of a server says, if the server is this one.
@@ -222,30 +247,55 @@ fn set(instance: &Instance, update: &ServerUpdate) -> AdminResult {
         return Err(AdminError::nothing_to_change("server set"));
     }
     let full = server_name(instance, name);
-    let address = address.as_deref().map(with_port).transpose()?;
-    let Some(server) = instance.directory.server(&full)? else {
-        return Err(AdminError::no_such("server", name));
+    let address = match address.as_deref() {
+        Some(NONE) => Some(None),
+        Some(address) => Some(Some(with_port(address)?)),
+        None => None,
     };
-    if !admitted.is_empty() || !excluded.is_empty() {
-        let list = |given: &[String], before: &[String]| match given {
-            [] => Ok(before.to_vec()),
-            given => given.iter().filter(|entry| *entry != NONE).map(|entry| entry_of(instance, entry)).collect(),
-        };
-        let admitted = list(admitted, &server.admitted)?;
-        instance.directory.server_set_access(&full, admitted, list(excluded, &server.excluded)?)?;
+    if instance.directory.server(&full)?.is_none() {
+        return Err(AdminError::no_such("server", name));
     }
-    if let Some(address) = &address {
-        instance.directory.server_set_address(&full, address)?;
-    }
-    Ok(Answer::message(format!("{} was changed.", full.abbreviated())))
+    let list = |given: &[String]| match given {
+        [] => Ok(None),
+        given => {
+            let named = given.iter().filter(|entry| *entry != NONE);
+            named.map(|entry| entry_of(instance, entry)).collect::<Result<Vec<_>, _>>().map(Some)
+        }
+    };
+    let (admitted, excluded) = (list(admitted)?, list(excluded)?);
+    let given = [&admitted, &excluded].into_iter().flatten().flatten();
+    let unknown = given.filter_map(|entry| unknown_server(instance, entry).transpose());
+    let unknown = unknown.collect::<Result<Vec<_>, _>>()?;
+    instance.directory.change_server(&full, |server| {
+        server.address = address.unwrap_or_else(|| server.address.take());
+        server.admitted = admitted.unwrap_or_else(|| std::mem::take(&mut server.admitted));
+        server.excluded = excluded.unwrap_or_else(|| std::mem::take(&mut server.excluded));
+    })?;
+    let answer = Answer::message(format!("{} was changed.", full.abbreviated()));
+    Ok(unknown.iter().fold(answer, |answer, name| answer.with_message(format!("No server {name} is registered."))))
+}
+
+/// Returns the abbreviated name in a list if it is neither a group, nor a wildcard, nor a registered server.
+fn unknown_server(instance: &Instance, entry: &str) -> Result<Option<String>, AdminError> {
+    let name = Name::new(entry);
+    let is_known = entry.starts_with('*')
+        || instance.directory.group(entry)?.is_some()
+        || instance.directory.server(&name)?.is_some();
+    Ok((!is_known).then(|| name.abbreviated()))
 }
 
 /// Returns the canonical name of a server, or the wildcard or group, that a list is to contain. A host name that is no
 /// group is that of a server of this domain, registered or not any more.
 fn entry_of(instance: &Instance, text: &str) -> Result<String, AdminError> {
     let name = Name::new(text);
-    let is_group = || Ok::<_, AdminError>(instance.directory.group(text)?.is_some());
-    if text.contains(['/', '*']) || is_group()? {
+    if let Some(group) = instance.directory.group(text)? {
+        if group.kind.gives_access() {
+            return Ok(name.canonical().to_owned());
+        }
+        let reason = format!("{} is for mail or a deny list, and does not count in these lists", group.label());
+        return Err(AdminError::Refused(reason));
+    }
+    if text.contains(['/', '*']) {
         return Ok(name.canonical().to_owned());
     }
     if !text.contains('.') && instance.directory.server(&server_name(instance, text))?.is_none() {
@@ -270,8 +320,7 @@ fn remove(instance: &Instance, name: &str, force: bool) -> AdminResult {
     if !force && issuer(instance)?.as_ref() == Some(&full) {
         return Err(AdminError::Refused(format!(
             "{} has the key of the certifier of this domain: without it, no server can be registered and no certificate \
-             renewed. --force removes it; `doublet group set TerminatedServers --remove-member` and `doublet group set \
-             LocalDomainServers --add-member` on each other server let it in again",
+             renewed. --force removes it; `doublet server readmit` on each other server lets it in again",
             full.abbreviated()
         )));
     }
@@ -280,6 +329,27 @@ fn remove(instance: &Instance, name: &str, force: bool) -> AdminResult {
         "{} was removed. The deny list TerminatedServers excludes it from all servers that this directory reaches.",
         full.abbreviated()
     )))
+}
+
+/// Lets a server in again that was removed, with the certificate that it has.
+fn readmit(instance: &Instance, name: &str, address: Option<&str>) -> AdminResult {
+    let full = server_name(instance, name);
+    let label = full.abbreviated();
+    if instance.directory.server(&full)?.is_some() {
+        return Err(AdminError::Refused(format!("{label} is registered; `doublet server set` changes it")));
+    }
+    if instance.directory.deny_list_of_server(&full)?.is_none() {
+        return Err(AdminError::Refused(format!(
+            "{label} was not removed; `doublet server register` on the first server of the domain registers it"
+        )));
+    }
+    let address = with_port(address.unwrap_or_else(|| full.common()))?;
+    instance.directory.servers_register(&[(full.clone(), Some(address))])?;
+    let answer = Answer::message(format!("{label} is registered again."));
+    Ok(match instance.directory.deny_list_of_server(&full)? {
+        None => answer,
+        Some(list) => answer.with_message(format!("The deny list {} still excludes it.", list.abbreviated())),
+    })
 }
 
 /// Returns the server that has issued the certificate of this one, if that is stated in its file.
@@ -335,6 +405,7 @@ pub fn host_of(address: &str) -> &str {
 mod tests {
     use std::time::Duration;
 
+    use directory::IssuedCertificate;
     use notes::{Access, level};
     use sample::Sample;
 
@@ -374,16 +445,22 @@ mod tests {
         let spoke = server_name(&sample.instance, "spoke.acme.test");
         let recorded = || {
             let registered = sample.instance.directory.server(&spoke).expect("sound").expect("it is registered");
-            registered.certificate_until.expect("it is recorded")
+            registered.certificate.clone()
         };
-        // A further certificate counts when the server reports that it is installed.
-        let earlier = recorded().before(Duration::from_secs(60));
-        sample.instance.directory.server_set_certificate(&spoke, earlier).expect("it is registered");
-        let output = folder.path().join("further.pem");
-        let further =
-            ServerRequest::Register { host: "spoke.acme.test".to_owned(), address: None, output, own_address: None };
+        // A certificate counts when the server reports that it is installed.
+        assert_eq!(recorded(), None);
+        let issued = file.describe().expect("it is a certificate").issued();
+        let earlier = IssuedCertificate { until: issued.until.before(Duration::from_secs(60)), ..issued };
+        sample.instance.directory.server_set_certificate(&spoke, earlier.clone()).expect("it is registered");
+        let further_file = folder.path().join("further.pem");
+        let further = ServerRequest::Register {
+            host: "spoke.acme.test".to_owned(),
+            address: None,
+            output: further_file,
+            own_address: None,
+        };
         execute(&sample.instance, &further).expect("it can be registered again");
-        assert_eq!(recorded(), earlier);
+        assert_eq!(recorded(), Some(earlier));
         let again = execute(&sample.instance, &request).expect_err("the file exists").to_string();
         assert!(again.contains("exists already"), "{again}");
         let rows = execute(&sample.instance, &ServerRequest::List).expect("they are listed").data;
@@ -410,6 +487,25 @@ mod tests {
         };
         execute(&sample.instance, &anew).expect("it can be registered again");
         assert_eq!(denied(), None);
+        let readmit = ServerRequest::Readmit { name: "spoke.acme.test".to_owned(), address: None };
+        let refused = execute(&sample.instance, &readmit).expect_err("it is in").to_string();
+        assert!(refused.contains("is registered"), "{refused}");
+        execute(&sample.instance, &remove).expect("it is registered");
+        execute(&sample.instance, &readmit).expect("it was removed");
+        assert_eq!(denied(), None);
+        assert!(sample.instance.directory.server(&spoke).expect("sound").is_some());
+        let stranger = ServerRequest::Readmit { name: "stranger.acme.test".to_owned(), address: None };
+        let refused = execute(&sample.instance, &stranger).expect_err("it was never here").to_string();
+        assert!(refused.contains("was not removed"), "{refused}");
+        let nowhere = ServerRequest::Register {
+            host: "other.acme.test".to_owned(),
+            address: None,
+            output: output.join("below-a-file.pem"),
+            own_address: None,
+        };
+        execute(&sample.instance, &nowhere).expect_err("the file cannot be written");
+        let other = server_name(&sample.instance, "other.acme.test");
+        assert!(sample.instance.directory.server(&other).expect("sound").is_none());
         let itself = ServerRequest::Remove { name: sample.instance.hostname.clone(), force: true };
         assert!(execute(&sample.instance, &itself).is_err(), "this server cannot be removed");
     }

@@ -15,7 +15,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use base::limits::GROUP_DEPTH_MAX;
-use base::{Name, NoteId};
+use base::{Name, NoteId, Timestamp};
+use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{AuthenticationMethod, Identity};
 
 use crate::address::Address;
@@ -27,6 +28,7 @@ use crate::key::LookupKey;
 use crate::limits::GROUPS_PER_IDENTITY_MAX;
 use crate::person::Person;
 use crate::record::Record;
+use crate::settings::IssuedCertificate;
 
 /// Why this server refuses the calls of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub enum ServerExclusion {
     NotAccessServer,
     /// "Access server" in the document of this server does not name it.
     AccessServer,
+    /// It has presented a certificate that was replaced by one that is valid until this time.
+    ReplacedCertificate(Timestamp),
 }
 
 impl ServerExclusion {
@@ -48,6 +52,12 @@ impl ServerExclusion {
             Self::DenyList(list) => format!("the deny list {} excludes {server}", list.abbreviated()),
             Self::NotAccessServer => format!("this server excludes {server} (`doublet server set --exclude`)"),
             Self::AccessServer => format!("this server does not admit {server} (`doublet server set --admit`)"),
+            Self::ReplacedCertificate(until) => format!(
+                "{server} has presented a certificate that was replaced by one that is valid until {}; if it does not \
+                 have the newer one any more, repeat `doublet server register` on the first server of the domain and \
+                 `doublet server join` there",
+                until.to_rfc3339()
+            ),
         }
     }
 }
@@ -95,9 +105,34 @@ impl Directory {
         })
     }
 
-    /// Returns why this server refuses the calls of another one, or `None` if it does not: a deny list, or the lists in
-    /// its own document.
-    pub fn server_exclusion(&self, name: &Name) -> Result<Option<ServerExclusion>> {
+    /// Returns why this server refuses the calls of another one, or `None` if it does not: a deny list, the lists in
+    /// its own document, or a certificate that was replaced.
+    pub fn server_exclusion(&self, name: &Name, presented: &IssuedCertificate) -> Result<Option<ServerExclusion>> {
+        match self.listed_exclusion(name)? {
+            None => self.certificate_exclusion(name, presented),
+            listed => Ok(listed),
+        }
+    }
+
+    /// Returns why this server does not call another one, or `None` if it does: a deny list, or a certificate that was
+    /// replaced.
+    pub fn partner_exclusion(&self, name: &Name, presented: &IssuedCertificate) -> Result<Option<ServerExclusion>> {
+        match self.deny_list_of_server(name)? {
+            None => self.certificate_exclusion(name, presented),
+            Some(list) => Ok(Some(ServerExclusion::DenyList(list))),
+        }
+    }
+
+    /// Returns [`ServerExclusion::ReplacedCertificate`] if the server has a later certificate of the same issuer. So
+    /// after a renewal, nobody gets in with a copy of the key before it.
+    fn certificate_exclusion(&self, name: &Name, presented: &IssuedCertificate) -> Result<Option<ServerExclusion>> {
+        let server = self.server(name)?;
+        let recorded = server.as_ref().and_then(|server| server.certificate.as_ref());
+        let newer = recorded.filter(|recorded| recorded.issuer == presented.issuer && recorded.until > presented.until);
+        Ok(newer.map(|newer| ServerExclusion::ReplacedCertificate(newer.until)))
+    }
+
+    fn listed_exclusion(&self, name: &Name) -> Result<Option<ServerExclusion>> {
         let itself = &self.options().server;
         let load = || {
             let found = self.with_current_index(|lookup| load_server_exclusion(lookup, itself, name))?;
@@ -127,7 +162,7 @@ impl Directory {
     fn load_identity(&self, lookup: &IndexReader<'_>, person: &Person) -> Result<Arc<Identity>> {
         let addresses = person.addresses.iter().map(|address| Name::new(&address.key()));
         let names = person.other_names.iter().chain(&person.short_names).map(|name| Name::new(name));
-        let groups = containing_groups(lookup, keys_of(lookup, person)?, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+        let groups = groups_with_access(lookup, keys_of(lookup, person)?)?;
         Ok(Arc::new(Identity {
             name: person.name.clone(),
             aliases: names.chain(addresses).collect(),
@@ -159,7 +194,7 @@ pub fn digest(identity: &Identity) -> [u8; 16] {
 }
 
 fn load_server_identity(lookup: &IndexReader<'_>, name: &Name) -> Result<Arc<Identity>> {
-    let groups = containing_groups(lookup, server_keys(name), GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+    let groups = groups_of_server(lookup, name)?;
     let groups = groups.into_iter().map(|group| group.name.clone()).collect();
     Ok(Arc::new(Identity { name: name.clone(), groups, server: true, ..Identity::default() }))
 }
@@ -173,7 +208,7 @@ fn load_server_exclusion(lookup: &IndexReader<'_>, itself: &Name, name: &Name) -
         return Ok(None);
     }
     let mut keys = server_keys(name);
-    let groups = containing_groups(lookup, server_keys(name), GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+    let groups = groups_of_server(lookup, name)?;
     keys.extend(groups.iter().map(|group| LookupKey::name(group.name.canonical())));
     let is_in = |list: &[String]| list.iter().any(|entry| keys.contains(&LookupKey::name(entry)));
     Ok(match (is_in(&own.excluded), own.admitted.is_empty() || is_in(&own.admitted)) {
@@ -188,6 +223,20 @@ fn server_keys(name: &Name) -> Vec<LookupKey> {
     let wildcards = wildcards(name);
     let names = [name.canonical()].into_iter().chain(wildcards.iter().map(String::as_str));
     names.map(LookupKey::name).collect()
+}
+
+/// Returns the groups that give access to a server. `LocalDomainServers` counts only for servers with a document. So a
+/// server is out when its document is removed, also if another change of the group brings its membership back.
+fn groups_of_server(lookup: &IndexReader<'_>, name: &Name) -> Result<Vec<Arc<Group>>> {
+    let of_domain = Name::new(LOCAL_DOMAIN_SERVERS);
+    let is_registered = matches!(lookup.first(&LookupKey::name(name.canonical()))?, Some(Record::Server(_)));
+    let counts = |group: &Group| group.kind.gives_access() && (is_registered || group.name != of_domain);
+    containing_groups(lookup, server_keys(name), counts, GROUP_DEPTH_MAX)
+}
+
+/// Returns the groups that give access to somebody whom groups list by these keys.
+fn groups_with_access(lookup: &IndexReader<'_>, keys: Vec<LookupKey>) -> Result<Vec<Arc<Group>>> {
+    containing_groups(lookup, keys, |group| group.kind.gives_access(), GROUP_DEPTH_MAX)
 }
 
 fn load_deny_list(lookup: &IndexReader<'_>, keys: Vec<LookupKey>) -> Result<Option<Name>> {
@@ -229,7 +278,7 @@ fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<L
 fn containing_groups(
     lookup: &IndexReader<'_>,
     keys: Vec<LookupKey>,
-    counts: impl Fn(GroupKind) -> bool,
+    counts: impl Fn(&Group) -> bool,
     depth_max: usize,
 ) -> Result<Vec<Arc<Group>>> {
     let mut met: HashSet<NoteId> = HashSet::new();
@@ -241,7 +290,7 @@ fn containing_groups(
                 continue;
             }
             let Some(Record::Group(group)) = lookup.record(note)? else { continue };
-            if !counts(group.kind) {
+            if !counts(&group) {
                 continue;
             }
             if depth >= depth_max {

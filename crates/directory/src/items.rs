@@ -36,6 +36,7 @@ pub(crate) const POSTMASTER: &str = "Postmaster";
 pub(crate) const SERVER_NAME: &str = "ServerName";
 pub(crate) const NET_ADDRESSES: &str = "NetAddresses";
 pub(crate) const CERTIFICATE_EXPIRES: &str = "CertificateExpires";
+pub(crate) const CERTIFICATE_ISSUER: &str = "CertificateIssuer";
 pub(crate) const ALLOW_ACCESS: &str = "AllowAccess";
 pub(crate) const DENY_ACCESS: &str = "DenyAccess";
 pub(crate) const SOURCE: &str = "Source";

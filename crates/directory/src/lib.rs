@@ -69,4 +69,4 @@ pub use login::{LoginStatistics, ScramExchange};
 pub use person::Person;
 pub use person_edit::{NewUser, PersonChange};
 pub use resolve::{Resolution, ResolvedRecipients};
-pub use settings::ServerDocument;
+pub use settings::{IssuedCertificate, ServerDocument};

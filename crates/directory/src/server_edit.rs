@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{Name, NoteId, Timestamp};
+use base::{Name, NoteId};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 
 use crate::directory::Directory;
@@ -14,7 +14,7 @@ use crate::group::{Group, GroupKind};
 use crate::key::LookupKey;
 use crate::person::Person;
 use crate::record::Record;
-use crate::settings::ServerDocument;
+use crate::settings::{IssuedCertificate, ServerDocument};
 use crate::transaction::DirectoryTransaction;
 
 /// The deny list of servers that were removed. Their certificates stay valid, but no server of the domain accepts them.
@@ -62,23 +62,14 @@ impl Directory {
         self.commit_durable(edit)
     }
 
-    /// Records until when the certificate of a server is valid. Returns [`Error::NotFound`] if it is not registered.
-    pub fn server_set_certificate(&self, name: &Name, until: Timestamp) -> Result<()> {
-        self.change_server(name, |server| server.certificate_until = Some(until))
+    /// Records the certificate of a server. Servers refuse those before it. Returns [`Error::NotFound`] if the server
+    /// is not registered.
+    pub fn server_set_certificate(&self, name: &Name, certificate: IssuedCertificate) -> Result<()> {
+        self.change_server(name, |server| server.certificate = Some(certificate))
     }
 
-    /// Sets the address by which other servers reach a server. Returns [`Error::NotFound`] if it is not registered.
-    pub fn server_set_address(&self, name: &Name, address: &str) -> Result<()> {
-        self.change_server(name, |server| server.address = Some(address.to_owned()))
-    }
-
-    /// Sets which other servers may call a server, and which may not. Returns [`Error::NotFound`] if it is not
-    /// registered.
-    pub fn server_set_access(&self, name: &Name, admitted: Vec<String>, excluded: Vec<String>) -> Result<()> {
-        self.change_server(name, |server| (server.admitted, server.excluded) = (admitted, excluded))
-    }
-
-    fn change_server(&self, name: &Name, change: impl FnOnce(&mut ServerDocument)) -> Result<()> {
+    /// Changes the document of a server. Returns [`Error::NotFound`] if it is not registered.
+    pub fn change_server(&self, name: &Name, change: impl FnOnce(&mut ServerDocument)) -> Result<()> {
         let mut edit = self.edit()?;
         let Some(Record::Server(server)) = edit.find(&LookupKey::name(name.canonical()))? else {
             return Err(Error::not_found(format!("server {}", name.abbreviated())));

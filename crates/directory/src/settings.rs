@@ -20,6 +20,15 @@ pub(crate) const SERVER_FORM: &str = "Server";
 /// Form of settings notes.
 pub(crate) const SETTINGS_FORM: &str = "ServerConfig";
 
+/// A certificate of a server, as far as the directory records it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IssuedCertificate {
+    /// Distinguished name of the authority that has signed it. Empty if it is unknown.
+    pub issuer: String,
+    /// End of its validity.
+    pub until: Timestamp,
+}
+
 /// A server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerDocument {
@@ -29,8 +38,8 @@ pub struct ServerDocument {
     pub name: Name,
     /// Host and port of the native protocol, or `None` if they are unknown.
     pub address: Option<String>,
-    /// End of the validity of its last certificate of the domain's certifier, or `None` if it is unknown.
-    pub certificate_until: Option<Timestamp>,
+    /// Its last certificate of the domain's certifier, or `None` if it is unknown.
+    pub certificate: Option<IssuedCertificate>,
     /// Domino's "Access server", for other servers: names, wildcards (`*/Acme`) and groups. Only these may call it.
     /// Empty: all servers of the domain.
     pub admitted: Vec<String>,
@@ -43,7 +52,7 @@ impl ServerDocument {
     #[must_use]
     pub fn new(name: Name) -> Self {
         let note = NoteId(0);
-        Self { note, name, address: None, certificate_until: None, admitted: Vec::new(), excluded: Vec::new() }
+        Self { note, name, address: None, certificate: None, admitted: Vec::new(), excluded: Vec::new() }
     }
 
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
@@ -52,7 +61,10 @@ impl ServerDocument {
             note,
             name: Name::new(items::text(items, items::SERVER_NAME)?),
             address: items::text(items, items::NET_ADDRESSES).map(str::to_owned),
-            certificate_until: items::time(items, items::CERTIFICATE_EXPIRES),
+            certificate: items::time(items, items::CERTIFICATE_EXPIRES).map(|until| {
+                let issuer = items::text(items, items::CERTIFICATE_ISSUER).unwrap_or_default();
+                IssuedCertificate { issuer: issuer.to_owned(), until }
+            }),
             admitted: list(items::ALLOW_ACCESS),
             excluded: list(items::DENY_ACCESS),
         })
@@ -63,7 +75,10 @@ impl ServerDocument {
         items::set_text(items, items::TYPE, Some(SERVER_FORM));
         items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
         items::set_text(items, items::NET_ADDRESSES, self.address.as_deref());
-        items::set_time(items, items::CERTIFICATE_EXPIRES, self.certificate_until);
+        let certificate = self.certificate.as_ref();
+        items::set_time(items, items::CERTIFICATE_EXPIRES, certificate.map(|certificate| certificate.until));
+        let issuer = certificate.map(|certificate| certificate.issuer.as_str()).filter(|issuer| !issuer.is_empty());
+        items::set_text(items, items::CERTIFICATE_ISSUER, issuer);
         items::set_names(items, items::ALLOW_ACCESS, &self.admitted);
         items::set_names(items, items::DENY_ACCESS, &self.excluded);
     }
@@ -87,7 +102,8 @@ impl ServerDocument {
 impl MemorySize for ServerDocument {
     fn bytes(&self) -> usize {
         let names = self.admitted.iter().chain(&self.excluded).map(|name| name.len() + size_of::<String>());
-        size_of::<Self>() + self.name.canonical().len() + names.sum::<usize>()
+        let issuer = self.certificate.as_ref().map_or(0, |certificate| certificate.issuer.len());
+        size_of::<Self>() + self.name.canonical().len() + issuer + names.sum::<usize>()
     }
 }
 
@@ -171,11 +187,14 @@ mod tests {
     #[test]
     fn a_server_reads_back_from_its_items() {
         for address in [None, Some("hub.acme.test:1352".to_owned())] {
-            let certificate_until = address.as_ref().map(|_| Timestamp::from_seconds(1_767_225_600));
+            let certificate = address.as_ref().map(|_| IssuedCertificate {
+                issuer: "CN=Certifier, O=Acme".to_owned(),
+                until: Timestamp::from_seconds(1_767_225_600),
+            });
             let admitted = vec!["*/Acme".to_owned(), "Partners".to_owned()];
             let excluded = vec!["CN=old/O=Acme".to_owned()];
             let name = Name::new("hub/Acme");
-            let server = ServerDocument { note: NoteId(1), name, address, certificate_until, admitted, excluded };
+            let server = ServerDocument { note: NoteId(1), name, address, certificate, admitted, excluded };
             let mut items = Vec::new();
             server.write(&mut items);
             assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Name, Timestamp};
 use config::Config;
+use directory::IssuedCertificate;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
@@ -301,6 +302,12 @@ pub fn server_name_in(certificate: &[u8], organization: &str) -> Option<Name> {
 }
 
 impl CertificateDescription {
+    /// Returns what the directory records of the certificate.
+    #[must_use]
+    pub fn issued(&self) -> IssuedCertificate {
+        IssuedCertificate { issuer: self.issuer.clone(), until: self.not_after }
+    }
+
     /// Describes the first certificate of a chain in PEM form. Returns `None` if it cannot be read.
     #[must_use]
     pub fn parse(chain: &[u8]) -> Option<Self> {

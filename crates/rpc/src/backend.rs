@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use base::{DbNumber, Name, NoteId};
+use directory::IssuedCertificate;
 use notes::{Database, Identity};
 use proto::v1;
 use sasl::Credentials;
@@ -72,6 +73,8 @@ pub struct ServerCertificate {
     pub name: Name,
     /// The certificate in DER form.
     pub certificate: Arc<[u8]>,
+    /// Its issuer and its end.
+    pub issued: IssuedCertificate,
 }
 
 /// Issues the certificates of the servers of the domain.

@@ -85,11 +85,15 @@ impl CallContext {
         if let Some(person) = self.person()? {
             return Ok(self.services.directory.identity(&person)?);
         }
-        match &self.caller.session()?.owner {
-            SessionOwner::Server(name) => match self.services.directory.server_exclusion(name)? {
-                Some(exclusion) => Err(Error::ExcludedServer(exclusion.describe(name))),
-                None => Ok(self.services.directory.server_identity(name)?),
-            },
+        let session = self.caller.session()?;
+        match &session.owner {
+            SessionOwner::Server(name) => {
+                let presented = &session.certificate.as_ref().ok_or(Error::NoSession)?.issued;
+                match self.services.directory.server_exclusion(name, presented)? {
+                    Some(exclusion) => Err(Error::ExcludedServer(exclusion.describe(name))),
+                    None => Ok(self.services.directory.server_identity(name)?),
+                }
+            }
             SessionOwner::LocalPerson(_) => self.services.local_person.clone().ok_or(Error::NoSession),
             SessionOwner::Person(_) => Err(Error::NoSession),
         }

@@ -76,7 +76,7 @@ pub struct Session {
     /// The memory that its calls may hold: the share of the account.
     pub budget: MemoryBudget,
     /// The certificate of a server; `None` for people.
-    pub certificate: Option<Arc<[u8]>>,
+    pub certificate: Option<ServerCertificate>,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
     /// The time at which the session started, in milliseconds of the monotonic clock. `used_ms` is the time of its last
@@ -94,10 +94,9 @@ impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
     pub fn of_server(server: ServerCertificate, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
-        let ServerCertificate { name, certificate } = server;
-        let owner = SessionOwner::Server(name.clone());
-        let session = Self::of_connection(owner, &name, termination, budget);
-        Arc::new(Self { certificate: Some(certificate), ..session })
+        let owner = SessionOwner::Server(server.name.clone());
+        let session = Self::of_connection(owner, &server.name, termination, budget);
+        Arc::new(Self { certificate: Some(server), ..session })
     }
 
     /// Creates the session of the person who works on a local store. It ends with its connection.

@@ -17,6 +17,7 @@ use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
 use base::memory::MemoryShares;
 use base::sync::{Condvar, Mutex, MutexGuard};
 use base::{Name, ReplicaId, Unid};
+use directory::IssuedCertificate;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
@@ -175,18 +176,19 @@ impl Replication {
         })?;
         let organization = &self.instance.config.server.organization;
         let directory = &self.instance.directory;
-        let find_identity = |name: &Name| Ok(directory.server_identity(name)?);
+        let admit = |name: &Name, presented: &IssuedCertificate| {
+            if let Some(exclusion) = directory.partner_exclusion(name, presented)? {
+                return Err(AdminError::Refused(exclusion.describe(name)));
+            }
+            Ok(directory.server_identity(name)?)
+        };
         let registered = servers::find(&self.instance, &request.partner)?;
         let known = registered.as_ref().and_then(|server| server.address.as_deref());
         let address = known.unwrap_or(&request.partner);
         let registered_name = registered.as_ref().map(|server| server.name.common());
         let compression = self.instance.config.replication.compression;
         let partner = Partner { address, server_name: request.server_name.as_deref().or(registered_name), compression };
-        let server = RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)?;
-        if let Some(list) = directory.deny_list_of_server(&server.identity.name)? {
-            let label = server.label();
-            return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
-        }
+        let server = RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &admit)?;
         Ok(server.within(&self.memory))
     }
 

@@ -72,6 +72,16 @@ pub enum ServerRequest {
         #[serde(default)]
         force: bool,
     },
+    /// Registers a server again that was removed, with the certificate that it has. Works on every server of the domain.
+    Readmit {
+        /// Name of the server, such as spoke.acme.example/Acme, or its host name.
+        #[arg(value_name = "SERVER")]
+        name: String,
+        /// Host and port by which other servers reach it. Default: its host name, and 1352.
+        #[arg(long, value_name = "HOST[:PORT]")]
+        #[serde(default)]
+        address: Option<String>,
+    },
 }
 
 /// Changes to a server document.
@@ -80,8 +90,8 @@ pub struct ServerUpdate {
     /// Name of the server, such as spoke.acme.example/Acme, or its host name.
     #[arg(value_name = "SERVER")]
     pub name: String,
-    /// Host and port by which other servers reach its native protocol. Default port: 1352.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    /// Host and port by which other servers reach its native protocol. Default port: 1352. `none`: unknown.
+    #[arg(long, value_name = "HOST[:PORT]|none")]
     #[serde(default)]
     pub address: Option<String>,
     /// A server, wildcard or group of servers; may be given several times. Only these servers may call it. `none`: all

@@ -1,7 +1,7 @@
 //! Tests of the names and groups that identify a person in access control lists.
 
-use base::Name;
-use directory::{GroupChange, PersonChange};
+use base::{Name, Timestamp};
+use directory::{GroupChange, IssuedCertificate, PersonChange, ServerDocument};
 
 use crate::fixture::World;
 
@@ -91,10 +91,12 @@ fn servers_are_admitted_and_excluded_by_names_wildcards_and_groups() {
     world.directory.servers_register(&[(own.clone(), None), (server("spoke"), None)]).expect("possible");
     let set = |admitted: &[&str], excluded: &[&str]| {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        world.directory.server_set_access(&own, list(admitted), list(excluded)).expect("it is registered");
+        let lists = (list(admitted), list(excluded));
+        let change = |server: &mut ServerDocument| (server.admitted, server.excluded) = lists;
+        world.directory.change_server(&own, change).expect("it is registered");
     };
     let check = |name: &str, expected: Option<&str>| {
-        let found = world.directory.server_exclusion(&server(name)).expect("readable");
+        let found = world.directory.server_exclusion(&server(name), &certificate("X", 1)).expect("readable");
         let reason = found.map(|exclusion| exclusion.describe(&server(name)));
         match (&reason, expected) {
             (Some(reason), Some(expected)) => assert!(reason.contains(expected), "{reason}"),
@@ -111,4 +113,47 @@ fn servers_are_admitted_and_excluded_by_names_wildcards_and_groups() {
     check("spoke", Some("this server excludes spoke/Acme"));
     set(&[], &[]);
     check("spoke", None);
+}
+
+fn certificate(issuer: &str, day: i64) -> IssuedCertificate {
+    IssuedCertificate { issuer: issuer.to_owned(), until: Timestamp::from_seconds(day * 86_400) }
+}
+
+#[test]
+fn replaced_certificates_are_refused_in_both_directions() {
+    let world = World::new("domain acme.test");
+    let spoke = Name::new("CN=spoke/O=Acme");
+    let check = |presented: IssuedCertificate, expected: bool| {
+        let as_caller = world.directory.server_exclusion(&spoke, &presented).expect("readable");
+        let as_partner = world.directory.partner_exclusion(&spoke, &presented).expect("readable");
+        assert_eq!(as_caller, as_partner);
+        assert_eq!(as_caller.is_none(), expected, "{presented:?}: {as_caller:?}");
+    };
+    check(certificate("CN=Certifier", 1), true);
+    world.directory.servers_register(&[(spoke.clone(), None)]).expect("possible");
+    check(certificate("CN=Certifier", 1), true);
+    world.directory.server_set_certificate(&spoke, certificate("CN=Certifier", 10)).expect("it is registered");
+    check(certificate("CN=Certifier", 9), false);
+    check(certificate("CN=Certifier", 10), true);
+    check(certificate("CN=Certifier", 11), true);
+    // The certificate of a public authority ends earlier.
+    check(certificate("CN=Other authority", 9), true);
+}
+
+#[test]
+fn local_domain_servers_counts_only_for_servers_with_a_document() {
+    let world = World::new("group all: LocalDomainServers");
+    let spoke = Name::new("CN=spoke/O=Acme");
+    let groups = || {
+        let identity = world.directory.server_identity(&spoke).expect("readable");
+        identity.groups.iter().map(Name::abbreviated).collect::<Vec<_>>().join(" ")
+    };
+    world.directory.servers_register(&[(spoke.clone(), None)]).expect("possible");
+    assert_eq!(groups(), "LocalDomainServers all");
+    world.directory.server_remove(&spoke).expect("it is registered");
+    let add = GroupChange { members_add: vec![spoke.canonical().to_owned()], ..GroupChange::default() };
+    world.directory.group_set("LocalDomainServers", &add).expect("it exists");
+    assert_eq!(groups(), "");
+    world.directory.servers_register(&[(spoke.clone(), None)]).expect("possible");
+    assert_eq!(groups(), "LocalDomainServers all");
 }

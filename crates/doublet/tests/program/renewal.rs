@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Clock as _, Name, Timestamp};
+use base::{Clock as _, Name};
 use client::{Client, Trust, v1};
 use config::ConfigSources;
 use instance::Instance;
@@ -141,7 +141,12 @@ fn only_the_newest_certificate_of_the_certifier_itself_is_renewed() {
     // One that ends before the one in the directory was replaced.
     let (chain, key) = certificate_of(&hub, "spoke.acme.test", -40..40);
     let refused = renew(&running, &roots, (&chain, &key)).expect_err("it was replaced");
-    assert!(refused.contains("spoke.acme.test/Acme has a newer certificate, valid until 2"), "{refused}");
+    assert!(refused.contains("was replaced by one that is valid until 2"), "{refused}");
+    // Neither does it replicate.
+    let present = spoke.data().join("tls/server.pem");
+    std::fs::write(&present, format!("{key}{chain}")).expect("writes a test file");
+    spoke.check_fails(&["replicate", "hub.acme.test", "names.nsf", "--pull"], "was replaced by one that is valid");
+    std::fs::write(&present, &before).expect("writes a test file");
     let running = forget_ends(&hub, running);
     let renew_older = || renew(&running, &roots, (&chain, &key));
     renew_older().expect("no newer one is known");
@@ -200,7 +205,7 @@ fn forget_ends(hub: &TestFolder, running: Server) -> Server {
     let instance = Instance::open(Arc::new(config::load(&sources).expect("it is valid"))).expect("nobody else has it");
     for server in ["hub.acme.test", "spoke.acme.test"] {
         let name = Name::new(&format!("CN={server}/O=Acme"));
-        instance.directory.server_set_certificate(&name, Timestamp(0)).expect("it is registered");
+        instance.directory.server_set_certificate(&name, Default::default()).expect("it is registered");
     }
     drop(instance);
     let mut again = hub.serve_command();

@@ -7,7 +7,6 @@ use proto::v1;
 
 use super::replication::calling_server;
 use super::{CallContext, check_count};
-use crate::backend::ServerCertificate;
 use crate::error::{Error, Result};
 use crate::limits::SIGNING_REQUEST_BYTES_MAX;
 use crate::service::CallOutcome;
@@ -17,15 +16,15 @@ pub(crate) fn renew(
     context: &CallContext,
     request: v1::RenewCertificateRequest,
 ) -> Result<CallOutcome<v1::RenewCertificateReply>> {
-    let name = calling_server(context)?;
+    calling_server(context)?;
     check_count(request.signing_request.len(), "bytes of a signing request", SIGNING_REQUEST_BYTES_MAX)?;
-    let certificate = context.caller.session()?.certificate.clone().ok_or(Error::NoSession)?;
-    let server = ServerCertificate { name, certificate };
+    let session = context.caller.session()?;
+    let server = session.certificate.as_ref().ok_or(Error::NoSession)?;
     let certificates = &context.services.certificates;
     let issued = if request.installed {
-        certificates.confirm(&server).map(|()| String::new())
+        certificates.confirm(server).map(|()| String::new())
     } else {
-        certificates.renew(&server, &request.signing_request)
+        certificates.renew(server, &request.signing_request)
     };
     let reply = issued.map(|certificate| v1::RenewCertificateReply { certificate });
     reply.map(CallOutcome::immediate).map_err(Error::State)

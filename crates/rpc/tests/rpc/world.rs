@@ -15,7 +15,7 @@ use base::memory::{MemoryShares, ShareSizes};
 use base::sim::{SeededRandom, SimClock};
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Name, NoteId, Random};
-use directory::{Directory, NewUser, PersonChange};
+use directory::{Directory, IssuedCertificate, NewUser, PersonChange};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -157,7 +157,11 @@ impl TestServer {
         let (ours, theirs) = Stream::duplex(PIPE_BYTES);
         let peer = Peer::network("192.0.2.7:4000".parse().expect("an address")).encrypted();
         let service = Arc::clone(&self.service);
-        let server = server.map(|name| ServerCertificate { name, certificate: b"certificate"[..].into() });
+        let server = server.map(|name| ServerCertificate {
+            name,
+            certificate: b"certificate"[..].into(),
+            issued: IssuedCertificate::default(),
+        });
         tokio::spawn(rpc::serve(theirs, peer, server, service, SessionTermination::default()));
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
         let (sender, driver) = handshake.await.expect("the server speaks HTTP/2");

@@ -11,6 +11,7 @@ use admin::servers::with_port;
 use admin::{AdminError, Answer, ProgressCallback};
 use base::{Clock as _, Name};
 use config::Config;
+use directory::IssuedCertificate;
 use instance::certificate::ServerCredentials;
 use instance::certifier::ServerFile;
 use instance::data_folder::read_limited;
@@ -86,11 +87,11 @@ fn connect(
     };
     // The directory with the groups is yet to be received. A server that registers others is a member of this one.
     let groups = vec![Name::new(LOCAL_DOMAIN_SERVERS)];
-    let find_identity = |name: &Name| {
+    let admit = |name: &Name, _: &IssuedCertificate| {
         Ok(Arc::new(Identity { name: name.clone(), groups: groups.clone(), server: true, ..Identity::default() }))
     };
     let partner = Partner { address: &address, server_name: file.partner_name.as_deref(), compression: false };
-    RemoteServer::connect(runtime.handle(), &partner, &credentials, organization, &find_identity)
+    RemoteServer::connect(runtime.handle(), &partner, &credentials, organization, &admit)
 }
 
 /// Reads the server file and checks that it is for this server.

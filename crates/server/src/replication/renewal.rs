@@ -21,6 +21,8 @@ use admin::servers::{self, server_name};
 use admin::{AdminError, AdminResult, Answer};
 use base::sync::Mutex;
 use base::{Clock, Name, Timestamp};
+use directory::IssuedCertificate;
+use directory::identity::ServerExclusion;
 use instance::Instance;
 use instance::certificate::{CertificateDescription, CertificateError, CertificateFiles};
 use instance::certifier::{Certifier, ServerFile, SigningRequest};
@@ -72,9 +74,7 @@ pub(crate) struct DomainCertificates {
 /// A server that may call the certifier.
 struct AdmittedServer {
     certifier: Certifier,
-    /// The end of its present certificate.
-    until: Timestamp,
-    /// `true` if the directory states this end.
+    /// `true` if the directory states its present certificate.
     is_recorded: bool,
 }
 
@@ -189,7 +189,7 @@ impl CertificateRenewal {
         let certificate = files.describe().map_err(AdminError::refused)?;
         let now = self.instance().clock.now();
         if !is_due(&certificate, now) {
-            return self.confirm_if_unknown(certificate.not_after);
+            return self.confirm_if_unknown(&certificate.issued());
         }
         if certificate.not_before > now && self.restore_replaced(now)? {
             return Ok(());
@@ -230,10 +230,11 @@ impl CertificateRenewal {
         file.install(&instance.data).map_err(AdminError::refused)?;
         let files = self.files();
         files.reload(&self.tls).map_err(AdminError::refused)?;
-        let until = files.describe().map_err(AdminError::refused)?.not_after;
+        let installed = files.describe().map_err(AdminError::refused)?;
+        let until = installed.not_after;
         tracing::info!(target: "tls", valid_until = until.to_rfc3339(), "renewed the certificate of this server");
         match &file.partner_name {
-            None => record(instance, itself, until),
+            None => record(instance, itself, installed.issued()),
             Some(issuer) => {
                 if let Err(error) = self.confirm(&server_name(instance, issuer)) {
                     tracing::warn!(target: "tls", %error, "cannot confirm the new certificate; will retry");
@@ -249,15 +250,17 @@ impl CertificateRenewal {
         self.replication.connect_to(issuer)?.confirm_certificate()
     }
 
-    /// Reports that the present certificate is installed if the directory states that this server has an older one.
-    fn confirm_if_unknown(&self, until: Timestamp) -> Result<(), AdminError> {
+    /// Reports that the present certificate is installed unless the directory states it or a newer one.
+    fn confirm_if_unknown(&self, present: &IssuedCertificate) -> Result<(), AdminError> {
         let instance = self.instance();
         let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
         let Some(issuer) = installed.and_then(|file| file.partner_name) else { return Ok(()) };
         let registered = instance.directory.server(&instance.directory.options().server)?;
-        let is_unknown = |recorded: Option<Timestamp>| recorded.is_none_or(|recorded| recorded < until);
+        let is_known = |recorded: &IssuedCertificate| recorded == present || recorded.until > present.until;
         match registered {
-            Some(server) if is_unknown(server.certificate_until) => self.confirm(&server_name(instance, &issuer)),
+            Some(server) if !server.certificate.as_ref().is_some_and(is_known) => {
+                self.confirm(&server_name(instance, &issuer))
+            }
             _ => Ok(()),
         }
     }
@@ -336,8 +339,6 @@ impl DomainCertificates {
     /// Opens the certifier, and checks that a server may call it: it is registered, no deny list excludes it, and its
     /// certificate is one of this certifier and the newest that was recorded. So an authority in `tls.peers` cannot get
     /// certificates of the domain, and neither can the owner of an old key, beside the server.
-    ///
-    /// Returns when the present certificate ends, and whether that is recorded.
     fn admit(&self, server: &ServerCertificate) -> Result<AdmittedServer, AdminError> {
         let instance = &self.instance;
         let name = &server.name;
@@ -347,7 +348,7 @@ impl DomainCertificates {
                 "{label} is not registered in the directory of this server; `doublet server register` registers it"
             )));
         };
-        if let Some(exclusion) = instance.directory.server_exclusion(name)? {
+        if let Some(exclusion) = instance.directory.server_exclusion(name, &server.issued)? {
             return Err(AdminError::Refused(exclusion.describe(name)));
         }
         let certifier = Certifier::open(&instance.data).map_err(AdminError::refused)?.ok_or_else(|| {
@@ -359,17 +360,12 @@ impl DomainCertificates {
         })?;
         let presented = &server.certificate;
         certifier.check_issued(name, presented, instance.clock.now()).map_err(AdminError::refused)?;
-        let until = CertificateDescription::parse_der(presented).map(|described| described.not_after);
-        let until = until.ok_or_else(|| CertificateError::Unreadable("the certificate of the caller".into()));
-        let until = until.map_err(AdminError::refused)?;
-        if let Some(newest) = registered.certificate_until.filter(|newest| *newest > until) {
-            let newest = newest.to_rfc3339();
-            return Err(AdminError::Refused(format!(
-                "{label} has a newer certificate, valid until {newest}, and calls with an older one; if it does not have \
-                 the newer one any more, repeat `doublet server register` here and `doublet server join` there"
-            )));
+        // The directory of an earlier version does not state the issuer.
+        let recorded = registered.certificate.as_ref();
+        if let Some(newest) = recorded.filter(|newest| newest.until > server.issued.until) {
+            return Err(AdminError::Refused(ServerExclusion::ReplacedCertificate(newest.until).describe(name)));
         }
-        Ok(AdmittedServer { certifier, until, is_recorded: registered.certificate_until == Some(until) })
+        Ok(AdmittedServer { certifier, is_recorded: recorded == Some(&server.issued) })
     }
 
     fn issue(&self, server: &ServerCertificate, signing_request: &[u8]) -> Result<String, AdminError> {
@@ -383,8 +379,8 @@ impl DomainCertificates {
         let (certificate, until) = issued.map_err(AdminError::refused)?;
         let label = server.name.abbreviated();
         // It could not be confirmed, because the present one counts as newer.
-        if until < admitted.until {
-            let present = admitted.until.to_rfc3339();
+        if until < server.issued.until {
+            let present = server.issued.until.to_rfc3339();
             return Err(AdminError::Refused(format!(
                 "the certificate of {label} is valid until {present}, longer than a new one would be; check the clock of \
                  this server"
@@ -397,7 +393,7 @@ impl DomainCertificates {
     fn record_installed(&self, server: &ServerCertificate) -> Result<(), AdminError> {
         let admitted = self.admit(server)?;
         if !admitted.is_recorded {
-            self.instance.directory.server_set_certificate(&server.name, admitted.until)?;
+            self.instance.directory.server_set_certificate(&server.name, server.issued.clone())?;
         }
         Ok(())
     }
@@ -413,9 +409,9 @@ impl CertificateIssuer for DomainCertificates {
     }
 }
 
-/// Records the end of a certificate in the directory. It is for people only, so a failure is logged.
-fn record(instance: &Instance, server: &Name, until: Timestamp) {
-    if let Err(error) = instance.directory.server_set_certificate(server, until) {
+/// Records the certificate of this server in the directory. A failure is logged.
+fn record(instance: &Instance, server: &Name, certificate: IssuedCertificate) {
+    if let Err(error) = instance.directory.server_set_certificate(server, certificate) {
         let server = server.abbreviated();
         tracing::warn!(target: "tls", server, %error, "cannot record the end of a certificate in the directory");
     }

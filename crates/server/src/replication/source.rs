@@ -11,7 +11,8 @@ use admin::servers::with_port;
 use base::memory::{MemoryBudget, MemoryOwner, MemoryPermit, MemoryShares};
 use base::{Name, ReplicaId, Timestamp, Unid};
 use client::{Client, ConnectOptions, Trust, v1};
-use instance::certificate::{ServerCredentials, server_name_in};
+use directory::IssuedCertificate;
+use instance::certificate::{CertificateDescription, ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
 use notes::instance::{ListProgress, Position, UnreadPlace};
 use notes::replica::{ListedNote, ReplicaNote};
@@ -86,6 +87,10 @@ pub(super) struct RemoteServer {
     pub(super) identity: Arc<Identity>,
 }
 
+/// Returns the identity of the server to which a connection was made, by the name in its certificate. Fails if this
+/// server does not exchange anything with it.
+pub(super) type AdmitPartner<'a> = &'a dyn Fn(&Name, &IssuedCertificate) -> Result<Arc<Identity>, AdminError>;
+
 impl RemoteServer {
     /// Connects to another server.
     pub(super) fn connect(
@@ -93,7 +98,7 @@ impl RemoteServer {
         partner: &Partner<'_>,
         credentials: &ServerCredentials,
         organization: &str,
-        find_identity: &dyn Fn(&Name) -> Result<Arc<Identity>, AdminError>,
+        admit: AdmitPartner<'_>,
     ) -> Result<Self, AdminError> {
         let trust =
             Trust::mutual(&credentials.roots, &credentials.chain, &credentials.key).map_err(AdminError::refused)?;
@@ -113,7 +118,10 @@ impl RemoteServer {
             .map_err(AdminError::refused)?;
         let name = server_name_in(client.server_certificate(), organization)
             .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} names no server")))?;
-        let identity = find_identity(&name)?;
+        let issued = CertificateDescription::parse_der(client.server_certificate())
+            .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} cannot be read")))?
+            .issued();
+        let identity = admit(&name, &issued)?;
         Ok(Self { client, runtime: runtime.clone(), memory: MemoryBudget::unlimited(), identity })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use config::Config;
 use config::setting::{AuthenticationPolicy, LocalSenderPolicy};
-use instance::certificate::server_name_in;
+use instance::certificate::{CertificateDescription, server_name_in};
 use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
 use mail::router::Router;
@@ -255,7 +255,8 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
             let stream = stream.accept_tls_h2(&tls).await?;
             let server = stream.peer_certificate().and_then(|certificate| {
                 let name = server_name_in(certificate, &organization)?;
-                Some(ServerCertificate { name, certificate: certificate.into() })
+                let issued = CertificateDescription::parse_der(certificate)?.issued();
+                Some(ServerCertificate { name, certificate: certificate.into(), issued })
             });
             rpc::serve(stream, peer.encrypted(), server, service, termination).await
         });
