@@ -8,14 +8,11 @@ use serde_json::{Value, json};
 use super::answer::record;
 use super::open::open;
 use super::request::{
-    DatabasePriority, ReplicationSettingsRequest, ReplicationSettingsUpdate, SettingsExclusion, SettingsOwner,
+    DatabasePriority, NONE, ReplicationSettingsRequest, ReplicationSettingsUpdate, SettingsExclusion, SettingsOwner,
 };
 use super::servers::server_name;
 use super::units::{DAY_SECONDS, parse_whole};
 use super::{AdminError, AdminResult, Answer};
-
-/// Word that removes a condition.
-const NONE: &str = "none";
 
 pub(super) fn execute(instance: &Instance, path: &str, request: &ReplicationSettingsRequest) -> AdminResult {
     match request {

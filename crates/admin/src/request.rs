@@ -30,6 +30,9 @@ pub use replication_settings::{
 };
 pub use server::{JoinRequest, ServerRequest, ServerUpdate};
 
+/// The value of an option that clears a setting.
+pub(crate) const NONE: &str = "none";
+
 /// A request to the administration.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]

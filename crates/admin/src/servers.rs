@@ -14,13 +14,10 @@ use notes::acl::LOCAL_DOMAIN_SERVERS;
 use serde_json::json;
 
 use super::answer::{record, timestamp_json};
-use super::request::{ServerRequest, ServerUpdate};
+use super::request::{NONE, ServerRequest, ServerUpdate};
 use super::{AdminError, AdminResult, Answer};
 use crate::acl::change_acl;
 use crate::directory_entries::all_entries;
-
-/// Word that clears a list.
-const NONE: &str = "none";
 
 /// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1_352;

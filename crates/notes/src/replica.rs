@@ -42,7 +42,7 @@ use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary}
 use crate::records;
 use crate::replica_note::{check_received, check_storable, client_id_in};
 use crate::revision_record::RevisionRecord;
-use crate::save::CONFLICT_ACTION_ITEM;
+use crate::save::conflict_action;
 use crate::transaction::PendingHeader;
 use crate::view::note::ViewKind;
 use crate::writer::{self, Writer, check_unid_of_class};
@@ -210,9 +210,9 @@ fn edit_rule((kind, class): (DatabaseKind, NoteClass), items: &[Item]) -> EditRu
     if kind == DatabaseKind::Directory {
         return EditRule::Merge;
     }
-    match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
-        Some("1" | "3") => EditRule::Merge,
-        Some("2") => EditRule::KeepRestorable,
+    match conflict_action(items) {
+        1 | 3 => EditRule::Merge,
+        2 => EditRule::KeepRestorable,
         _ => EditRule::KeepBoth,
     }
 }

@@ -22,7 +22,7 @@ use store::blob::BlobId;
 
 use crate::edit_history::{REVISIONS_ITEM, UPDATED_BY_ITEM, is_edit_history, with_edit_history};
 use crate::error::{Error, Result};
-use crate::item::{self, Item, drop_unused_blobs};
+use crate::item::{self, Item, ItemValue, drop_unused_blobs};
 use crate::limits::CONFLICTS_PER_NOTE_MAX;
 use crate::note::{BodyDirectoryEntry, ExpectedVersion, NewContents, NewNote, Note, NoteFlags, NoteHeader, Summary};
 use crate::public::PUBLIC_ITEM;
@@ -93,12 +93,22 @@ struct ConflictAction {
 
 impl ConflictAction {
     fn from_items(items: &[Item]) -> Self {
-        match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
-            Some("1") => Self { merges: true, keeps: true },
-            Some("2") => Self { merges: false, keeps: false },
-            Some("3") => Self { merges: true, keeps: false },
+        match conflict_action(items) {
+            1 => Self { merges: true, keeps: true },
+            2 => Self { merges: false, keeps: false },
+            3 => Self { merges: true, keeps: false },
             _ => Self { merges: false, keeps: true },
         }
+    }
+}
+
+/// Returns the value of `$ConflictAction`, which is a text in Domino; a number counts as well. Without the item it is 0.
+pub(crate) fn conflict_action(items: &[Item]) -> u8 {
+    let value = item::find_item(items, CONFLICT_ACTION_ITEM).map(|item| &item.value);
+    match value {
+        Some(ItemValue::Number(number)) => *number as u8,
+        Some(value) => value.text().and_then(|text| text.trim().parse().ok()).unwrap_or(0),
+        None => 0,
     }
 }
 
@@ -297,5 +307,8 @@ mod tests {
         check("$ConflictAction=1", true, true);
         check("$ConflictAction=2", false, false);
         check("$conflictaction=3", true, false);
+        check("$ConflictAction=other", false, true);
+        let number = [Item::summary(CONFLICT_ACTION_ITEM, ItemValue::Number(1.0))];
+        assert_eq!(ConflictAction::from_items(&number), ConflictAction { merges: true, keeps: true });
     }
 }
