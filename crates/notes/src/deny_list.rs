@@ -20,7 +20,7 @@ const DENY_LIST: &str = "3";
 /// Name of the item that lists the members of a group.
 const MEMBERS_ITEM: &str = "Members";
 
-/// The merge of two versions of a group, of which at least one is a deny list.
+/// The merge of two versions of a deny list.
 #[derive(Debug, Default)]
 pub(crate) struct DenyListMerge {
     /// `true` if the merge has left out a change of the lesser version.
@@ -28,10 +28,11 @@ pub(crate) struct DenyListMerge {
 }
 
 impl DenyListMerge {
-    /// Returns the merge of two versions, or `None` if they are not merged in this way.
+    /// Returns the merge of two versions, or `None` if they are not merged in this way: if only one of them is a deny list,
+    /// a merge could give access to those whom it excludes.
     pub(crate) fn between(kind: DatabaseKind, one: &ReplicaNote, other: &ReplicaNote) -> Option<Self> {
         let is_deny_list = |note: &ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
-        let is_merged = kind == DatabaseKind::Directory && (is_deny_list(one) || is_deny_list(other));
+        let is_merged = kind == DatabaseKind::Directory && is_deny_list(one) && is_deny_list(other);
         is_merged.then(Self::default)
     }
 

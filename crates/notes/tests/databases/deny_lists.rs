@@ -95,6 +95,16 @@ fn change_that_a_united_list_leaves_out_is_a_conflict_document() {
 }
 
 #[test]
+fn nobody_who_is_denied_gets_what_another_kind_of_group_gives() {
+    let replicas = directories::<2>("3", &["Ann/Acme"]);
+    change(&replicas[0], "2", &["Ann/Acme", "Boss/Acme"], "");
+    change(&replicas[1], "3", &["Ann/Acme", "Mallory/Acme"], "");
+    let (members, _, conflicts) = agree(&replicas);
+    assert!(!(members.contains(&"Boss/Acme".to_owned()) && members.contains(&"Mallory/Acme".to_owned())));
+    assert_eq!(conflicts, 1);
+}
+
+#[test]
 fn other_groups_are_not_united() {
     let replicas = directories::<2>("0", &[]);
     change(&replicas[0], "0", &["Ann/Acme"], "");
