@@ -84,10 +84,13 @@ impl Directory {
     /// the deny list `TerminatedServers`. Returns [`Error::NotFound`] if it is not registered.
     pub fn server_remove(&self, name: &Name) -> Result<()> {
         let mut edit = self.edit()?;
-        let server = match edit.find(&LookupKey::name(name.canonical()))? {
-            Some(Record::Server(server)) => server,
-            _ => return Err(Error::not_found(format!("server {}", name.abbreviated()))),
-        };
+        // Two servers may have made a document of it.
+        let records = records_named(&mut edit, name.canonical())?;
+        let documents: Vec<NoteId> =
+            records.iter().filter(|record| matches!(record, Record::Server(_))).map(Record::note).collect();
+        if documents.is_empty() {
+            return Err(Error::not_found(format!("server {}", name.abbreviated())));
+        }
         leave_group(&mut edit, LOCAL_DOMAIN_SERVERS, name)?;
         let mut denied = match edit.find(&LookupKey::name(TERMINATED_SERVERS))? {
             Some(Record::Group(group)) => group.as_ref().clone(),
@@ -97,20 +100,33 @@ impl Directory {
             denied.members.push(name.canonical().to_owned());
         }
         edit.save(&Record::Group(Arc::new(denied)))?;
-        edit.remove(server.note)?;
+        documents.into_iter().try_for_each(|note| edit.remove(note))?;
         self.commit_durable(edit)
     }
 }
 
-fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, name: &Name) -> Result<()> {
-    let Some(Record::Group(group)) = edit.find(&LookupKey::name(group))? else { return Ok(()) };
-    if !group.has_member(name.canonical()) {
-        return Ok(());
+/// Returns all records with a name. Two servers may have made documents of one name before they replicated.
+fn records_named(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Vec<Record>> {
+    let mut found = Vec::new();
+    for note in edit.notes_with_key(&LookupKey::name(name))? {
+        found.extend(edit.record(note)?);
     }
-    let mut group = group.as_ref().clone();
-    let key = LookupKey::address_or_name(name.canonical());
-    group.members.retain(|member| LookupKey::address_or_name(member) != key);
-    edit.save(&Record::Group(Arc::new(group))).map(drop)
+    Ok(found)
+}
+
+/// Removes a name from all groups with a name.
+fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, name: &Name) -> Result<()> {
+    for record in records_named(edit, group)? {
+        let Record::Group(group) = record else { continue };
+        if !group.has_member(name.canonical()) {
+            continue;
+        }
+        let mut group = group.as_ref().clone();
+        let key = LookupKey::address_or_name(name.canonical());
+        group.members.retain(|member| LookupKey::address_or_name(member) != key);
+        edit.save(&Record::Group(Arc::new(group)))?;
+    }
+    Ok(())
 }
 
 fn new_group(name: &str, description: &str, kind: GroupKind) -> Group {

@@ -117,7 +117,9 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Creates the note of a record, or updates it if the record has a note ID. Returns the note ID.
     ///
-    /// Returns [`Error::AlreadyTaken`] if another note has one of the record's unique keys.
+    /// Returns [`Error::AlreadyTaken`] if another note has one of the record's unique keys. A server or group that has
+    /// the key already, because two servers have made documents of one name, can be changed nevertheless: otherwise
+    /// nobody could be excluded any more.
     pub(crate) fn save(&mut self, record: &Record) -> Result<NoteId> {
         record.check()?;
         self.require_unique(record)?;
@@ -173,8 +175,13 @@ impl<'d> DirectoryTransaction<'d> {
     }
 
     fn require_unique(&mut self, record: &Record) -> Result<()> {
+        let may_share = matches!(record, Record::Server(_) | Record::Group(_));
         for key in record.unique_keys() {
-            let holder = self.index.holders(&key)?.into_iter().find(|note| *note != record.note());
+            let holders = self.index.holders(&key)?;
+            if may_share && holders.contains(&record.note()) {
+                continue;
+            }
+            let holder = holders.into_iter().find(|note| *note != record.note());
             if let Some(holder) = holder {
                 let holder = self.record(holder)?.map_or_else(|| format!("note {holder}"), |record| record.label());
                 return Err(Error::AlreadyTaken { object: key.describe(), holder });

@@ -105,6 +105,39 @@ fn note_with_the_lower_unid_counts_for_a_duplicate_address() {
 }
 
 #[test]
+fn servers_are_removed_and_let_in_again_where_documents_have_one_name() {
+    let world = World::new(ACME);
+    let [spoke, other] = ["CN=spoke/O=Acme", "CN=other/O=Acme"].map(base::Name::new);
+    world.directory.servers_register(&[(spoke.clone(), None), (other.clone(), None)]).expect("possible");
+    // Another server has removed one of its servers, readmitted this one, and made documents of its own of all that.
+    change_directly(&world, |writer| {
+        let documents = [
+            vec![Item::text("Form", "Server"), Item::text("ServerName", spoke.canonical())],
+            vec![
+                Item::text("Form", "Group"),
+                Item::text("ListName", "TerminatedServers"),
+                Item::text("GroupType", "3"),
+                Item::text("Members", "CN=old/O=Acme"),
+            ],
+        ];
+        for items in documents.iter().flat_map(|items| [items, items]) {
+            writer.note_create(NewNote::document(items.clone())).expect("possible");
+        }
+    });
+    let is_denied = |name: &base::Name| world.directory.deny_list_of_server(name).expect("readable").is_some();
+    world.directory.servers_register(&[(spoke.clone(), Some("spoke:1352".to_owned()))]).expect("it is registered");
+    for server in [&spoke, &other] {
+        world.directory.server_remove(server).expect("it is registered");
+        assert!(is_denied(server) && world.directory.server(server).expect("readable").is_none());
+    }
+    let old = base::Name::new("CN=old/O=Acme");
+    for server in [spoke, other, old] {
+        world.directory.servers_register(&[(server.clone(), None)]).expect("possible");
+        assert!(!is_denied(&server), "{server} is let in again, by all lists");
+    }
+}
+
+#[test]
 fn invalid_notes_are_skipped() {
     let world = World::new(ACME);
     change_directly(&world, |writer| {
