@@ -111,7 +111,10 @@ fn register_at(
     instance
         .directory
         .servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address.to_owned()))])?;
-    if let Ok(certificate) = files.describe() {
+    // Other authorities issue certificates as they like.
+    if let Ok(certificate) = files.describe()
+        && !files.is_configured()
+    {
         instance.directory.server_set_certificate(itself, certificate.issued())?;
     }
     // The server may go on with the certificate that it has, also after it was removed. It reports the new one when that
@@ -317,7 +320,7 @@ fn remove(instance: &Instance, name: &str, force: bool) -> AdminResult {
     if !force && issuer(instance)?.as_ref() == Some(&full) {
         return Err(AdminError::Refused(format!(
             "{} has the key of the certifier of this domain: without it, no server can be registered and no certificate \
-             renewed. --force removes it; `doublet server readmit` on each other server lets it in again",
+             renewed. --force removes it; `doublet server readmit` on one of the others lets it in again",
             full.abbreviated()
         )));
     }
@@ -332,17 +335,17 @@ fn remove(instance: &Instance, name: &str, force: bool) -> AdminResult {
 fn readmit(instance: &Instance, name: &str, address: Option<&str>) -> AdminResult {
     let full = server_name(instance, name);
     let label = full.abbreviated();
-    if instance.directory.server(&full)?.is_some() {
-        return Err(AdminError::Refused(format!("{label} is registered; `doublet server set` changes it")));
-    }
+    let is_registered = instance.directory.server(&full)?.is_some();
     if instance.directory.deny_list_of_server(&full)?.is_none() {
-        return Err(AdminError::Refused(format!(
-            "{label} was not removed; `doublet server register` on the first server of the domain registers it"
-        )));
+        let reason = match is_registered {
+            true => "is registered; `doublet server set` changes it",
+            false => "was not removed; `doublet server register` on the first server of the domain registers it",
+        };
+        return Err(AdminError::Refused(format!("{label} {reason}")));
     }
     let address = with_port(address.unwrap_or_else(|| full.common()))?;
     instance.directory.servers_register(&[(full.clone(), Some(address))])?;
-    let answer = Answer::message(format!("{label} is registered again."));
+    let answer = Answer::message(format!("{label} is registered again. All servers of the domain may call it."));
     Ok(match instance.directory.deny_list_of_server(&full)? {
         None => answer,
         Some(list) => answer.with_message(format!("The deny list {} still excludes it.", list.abbreviated())),

@@ -116,7 +116,7 @@ impl MemorySize for CachedLookup {
 
 /// The directory of a server.
 pub struct Directory {
-    databases: Arc<Databases>,
+    pub(crate) databases: Arc<Databases>,
     reader: Access<level::Manager>,
     writer: Access<level::Depositor>,
     view: ViewId,

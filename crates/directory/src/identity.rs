@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::index::IndexReader;
 use crate::key::LookupKey;
-use crate::limits::GROUPS_PER_IDENTITY_MAX;
+use crate::limits::{GROUPS_PER_IDENTITY_MAX, SERVER_CERTIFICATE_TIME_MAX};
 use crate::person::Person;
 use crate::record::Record;
 use crate::settings::IssuedCertificate;
@@ -54,8 +54,8 @@ impl ServerExclusion {
             Self::AccessServer => format!("this server does not admit {server} (`doublet server set --admit`)"),
             Self::ReplacedCertificate(until) => format!(
                 "{server} has presented a certificate that was replaced by one that is valid until {}; if it does not \
-                 have the newer one any more, repeat `doublet server register` on the first server of the domain and \
-                 `doublet server join` there",
+                 have the newer one any more, `doublet server renew` makes another one on the first server of the \
+                 domain, and for another server `doublet server register` there and `doublet server join` on that server",
                 until.to_rfc3339()
             ),
         }
@@ -125,10 +125,17 @@ impl Directory {
 
     /// Returns [`ServerExclusion::ReplacedCertificate`] if the server has a later certificate of the same issuer. So
     /// after a renewal, nobody gets in with a copy of the key before it.
+    ///
+    /// One that ends later than any that is issued now was issued while a clock was ahead. It says nothing about others:
+    /// where it is not valid yet, the server goes on with the one before it.
     fn certificate_exclusion(&self, name: &Name, presented: &IssuedCertificate) -> Result<Option<ServerExclusion>> {
         let server = self.server(name)?;
         let recorded = server.as_ref().and_then(|server| server.certificate.as_ref());
-        let newer = recorded.filter(|recorded| recorded.issuer == presented.issuer && recorded.until > presented.until);
+        let latest = self.databases.clock().now().after(SERVER_CERTIFICATE_TIME_MAX);
+        let newer = recorded.filter(|recorded| {
+            recorded.issuer == presented.issuer && (presented.until..=latest).contains(&recorded.until)
+        });
+        let newer = newer.filter(|recorded| recorded.until > presented.until);
         Ok(newer.map(|newer| ServerExclusion::ReplacedCertificate(newer.until)))
     }
 

@@ -132,12 +132,20 @@ fn replaced_certificates_are_refused_in_both_directions() {
     check(certificate("CN=Certifier", 1), true);
     world.directory.servers_register(&[(spoke.clone(), None)]).expect("possible");
     check(certificate("CN=Certifier", 1), true);
-    world.directory.server_set_certificate(&spoke, certificate("CN=Certifier", 10)).expect("it is registered");
-    check(certificate("CN=Certifier", 9), false);
-    check(certificate("CN=Certifier", 10), true);
-    check(certificate("CN=Certifier", 11), true);
+    let today = base::Clock::now(world.clock.as_ref()).seconds() / 86_400;
+    let record = |day| {
+        let recorded = certificate("CN=Certifier", day);
+        world.directory.server_set_certificate(&spoke, recorded).expect("it is registered");
+    };
+    record(today + 1_000);
+    check(certificate("CN=Certifier", today + 999), false);
+    check(certificate("CN=Certifier", today + 1_000), true);
+    check(certificate("CN=Certifier", today + 1_001), true);
     // The certificate of a public authority ends earlier.
-    check(certificate("CN=Other authority", 9), true);
+    check(certificate("CN=Other authority", today + 999), true);
+    // One that was issued while a clock was a year ahead excludes none.
+    record(today + 6 * 366);
+    check(certificate("CN=Certifier", today + 999), true);
 }
 
 #[test]

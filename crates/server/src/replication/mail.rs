@@ -116,8 +116,9 @@ impl Replication {
         let kept = self.mail.take(name, self.instance.clock.monotonic());
         if let Some(server) = kept.filter(|server| !server.client.is_closed()) {
             match self.forward_over(server, name, (envelope.clone(), message)) {
-                Err(status) if is_lost(&status) => {
-                    tracing::debug!(target: "mail", server = label, %status, "a connection for mail was lost");
+                // It was made with a certificate that has been replaced since, or this server was excluded.
+                Err(status) if is_lost(&status) || status.code() == Code::PermissionDenied => {
+                    tracing::debug!(target: "mail", server = label, %status, "a connection for mail cannot be used");
                 }
                 outcome => return outcome.unwrap_or_else(|status| failure(&status, &label)),
             }
@@ -145,7 +146,9 @@ impl Replication {
         (envelope, message): (v1::ForwardedEnvelope, &[u8]),
     ) -> Result<TransferOutcome, client::Status> {
         let sent = server.forward_mail(envelope, message);
-        if sent.as_ref().err().is_none_or(|status| !client::reason(status).is_empty()) {
+        let is_usable =
+            |status: &client::Status| !client::reason(status).is_empty() && status.code() != Code::PermissionDenied;
+        if sent.as_ref().err().is_none_or(is_usable) {
             self.mail.keep(name, server, self.instance.clock.monotonic());
         }
         let label = name.abbreviated();

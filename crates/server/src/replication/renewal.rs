@@ -227,9 +227,12 @@ impl CertificateRenewal {
             None => self.ask(from)?,
         };
         file.verify(itself, now).map_err(AdminError::refused)?;
+        self.check_newer(&file)?;
         file.install(&instance.data).map_err(AdminError::refused)?;
         let files = self.files();
         files.reload(&self.tls).map_err(AdminError::refused)?;
+        // The other servers refuse the certificate of earlier connections.
+        self.replication.close_mail();
         let installed = files.describe().map_err(AdminError::refused)?;
         let until = installed.not_after;
         tracing::info!(target: "tls", valid_until = until.to_rfc3339(), "renewed the certificate of this server");
@@ -244,6 +247,20 @@ impl CertificateRenewal {
         Ok(until)
     }
 
+    /// Fails if the other servers would refuse a certificate, because a later one is recorded.
+    fn check_newer(&self, file: &ServerFile) -> Result<(), AdminError> {
+        let directory = &self.instance().directory;
+        let Some(new) = file.describe() else { return Ok(()) };
+        match directory.partner_exclusion(&directory.options().server, &new.issued())? {
+            Some(ServerExclusion::ReplacedCertificate(until)) => Err(AdminError::Refused(format!(
+                "the directory states a certificate of this server that is valid until {}, longer than a new one would \
+                 be; check the clock of this server",
+                until.to_rfc3339()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Reports to the server that has issued the certificate that it is installed. Until then that server renews the
     /// one before, too, because its answer may have been lost.
     fn confirm(&self, issuer: &Name) -> Result<(), AdminError> {
@@ -254,14 +271,19 @@ impl CertificateRenewal {
     fn confirm_if_unknown(&self, present: &IssuedCertificate) -> Result<(), AdminError> {
         let instance = self.instance();
         let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
-        let Some(issuer) = installed.and_then(|file| file.partner_name) else { return Ok(()) };
-        let registered = instance.directory.server(&instance.directory.options().server)?;
-        let is_known = |recorded: &IssuedCertificate| recorded == present || recorded.until > present.until;
-        match registered {
-            Some(server) if !server.certificate.as_ref().is_some_and(is_known) => {
-                self.confirm(&server_name(instance, &issuer))
+        let itself = &instance.directory.options().server;
+        let Some(server) = instance.directory.server(itself)? else { return Ok(()) };
+        let is_newer_known = instance.directory.partner_exclusion(itself, present)?.is_some();
+        if is_newer_known || server.certificate.as_ref() == Some(present) {
+            return Ok(());
+        }
+        match installed.and_then(|file| file.partner_name) {
+            Some(issuer) => self.confirm(&server_name(instance, &issuer)),
+            None if Certifier::open(&instance.data).map_err(AdminError::refused)?.is_some() => {
+                record(instance, itself, present.clone());
+                Ok(())
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -362,7 +384,7 @@ impl DomainCertificates {
         certifier.check_issued(name, presented, instance.clock.now()).map_err(AdminError::refused)?;
         // The directory of an earlier version does not state the issuer.
         let recorded = registered.certificate.as_ref();
-        if let Some(newest) = recorded.filter(|newest| newest.until > server.issued.until) {
+        if let Some(newest) = recorded.filter(|newest| newest.issuer.is_empty() && newest.until > server.issued.until) {
             return Err(AdminError::Refused(ServerExclusion::ReplacedCertificate(newest.until).describe(name)));
         }
         Ok(AdmittedServer { certifier, is_recorded: recorded == Some(&server.issued) })
