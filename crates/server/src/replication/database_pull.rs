@@ -7,7 +7,9 @@ use std::time::Duration;
 use admin::answer::record;
 use admin::{AdminError, Progress, ProgressCallback, Unit};
 use base::Name;
-use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase};
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase, level,
+};
 use replica::{HeldBackNotes, Pull, PullStatistics, Target, Transfer};
 use serde_json::{Value, json};
 
@@ -110,23 +112,24 @@ pub(super) fn pull_changes(
     report: &mut ProgressCallback<'_>,
     statistics: &mut PullStatistics,
 ) -> Result<(), AdminError> {
-    let mut leaves_comparison = pull_once(target, server, source, report, statistics)?;
-    if leaves_comparison {
-        let first = *statistics;
-        let mut second = PullStatistics::default();
-        let outcome = pull_once(target, server, source, report, &mut second);
-        *statistics = first.followed_by(second);
-        leaves_comparison = outcome?;
+    let leaves_comparison = pull_once(target, server, source, report, statistics)?;
+    if !leaves_comparison || is_disabled(target, server)? {
+        return Ok(());
     }
-    if leaves_comparison {
-        tracing::debug!(
-            target: "replica",
-            database = source.path,
-            server = server.label(),
-            "settings or rights have changed again; the next replication compares everything"
-        );
-    }
-    Ok(())
+    let mut second = PullStatistics::default();
+    let outcome = pull_once(target, server, source, report, &mut second);
+    *statistics = match outcome {
+        Ok(_) => statistics.followed_by(second),
+        // What is left out by then is that of the first one.
+        Err(_) => second.followed_by(*statistics),
+    };
+    outcome.map(drop)
+}
+
+/// Returns `true` if the settings of this replica, which may have arrived just now, disable its replication.
+fn is_disabled(target: &TargetDatabase<'_>, server: &RemoteServer) -> Result<bool, AdminError> {
+    let reader: Access<level::Reader> = target.database.authorize(&target.itself)?;
+    Ok(reader.read()?.replication_settings(&target.itself.name, &server.identity.name)?.is_disabled)
 }
 
 /// Takes over the changes of a database of another server. Returns `true` if the next pull will compare everything.
@@ -146,9 +149,10 @@ fn pull_once(
         receiver.with_unread_marks(source.offers_unread_marks).with_stated_exclusions(source.not_exchanged)?;
     let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
     let step = format!("{}: receiving from {}", source.path, server.label());
+    let bytes_before = source.bytes_received();
     while let Some((number, question)) = pull.question() {
         let received = pull.statistics().received;
-        let mut wait = |bytes, time_max| {
+        let mut wait = |bytes: u64, time_max| {
             let waiting_since = clock.monotonic();
             loop {
                 let progress = Progress { step: step.clone(), done: received, total: None, unit: Unit::Notes };
@@ -157,7 +161,8 @@ fn pull_once(
                 }
                 let now = clock.monotonic();
                 let elapsed = now.saturating_sub(began);
-                let early = bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(bytes, max, elapsed));
+                let early =
+                    bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(bytes - bytes_before, max, elapsed));
                 if early.is_zero() || now.saturating_sub(waiting_since) >= time_max {
                     return Ok(());
                 }
