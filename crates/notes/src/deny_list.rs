@@ -28,12 +28,18 @@ pub(crate) struct DenyListMerge {
 }
 
 impl DenyListMerge {
-    /// Returns the merge of two versions, or `None` if they are not merged in this way: if only one of them is a deny list,
-    /// a merge could give access to those whom it excludes.
+    /// Returns the merge of two versions, or `None` if they are not merged in this way.
     pub(crate) fn between(kind: DatabaseKind, one: &ReplicaNote, other: &ReplicaNote) -> Option<Self> {
         let is_deny_list = |note: &ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
         let is_merged = kind == DatabaseKind::Directory && is_deny_list(one) && is_deny_list(other);
         is_merged.then(Self::default)
+    }
+
+    /// Returns `true` if only one of two versions is a deny list. Then they are not merged at all, because that could
+    /// give access to those whom it excludes.
+    pub(crate) fn is_of_one(kind: DatabaseKind, one: &ReplicaNote, other: &ReplicaNote) -> bool {
+        let is_deny_list = |note: &ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
+        kind == DatabaseKind::Directory && is_deny_list(one) != is_deny_list(other)
     }
 
     /// Merges the items of a name that both versions changed in different ways: members are united, and all other items

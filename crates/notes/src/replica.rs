@@ -266,10 +266,12 @@ impl Writer<'_, '_> {
         let is_truncated = current.is_truncated || arriving.is_truncated;
         let kind = self.part.database.record().kind;
         let deny_list = DenyListMerge::between(kind, &current, arriving);
+        let is_of_one = DenyListMerge::is_of_one(kind, &current, arriving);
         let rules = Rules {
             // Replicas that have the whole versions merge them.
             edits: &|version| match edit_rule((kind, arriving.class), version.items) {
                 EditRule::Merge if is_truncated => EditRule::GreaterCounts,
+                EditRule::Merge if is_of_one => EditRule::KeepBoth,
                 rule => rule,
             },
             deletions,

@@ -96,12 +96,16 @@ fn change_that_a_united_list_leaves_out_is_a_conflict_document() {
 
 #[test]
 fn nobody_who_is_denied_gets_what_another_kind_of_group_gives() {
-    let replicas = directories::<2>("3", &["Ann/Acme"]);
-    change(&replicas[0], "2", &["Ann/Acme", "Boss/Acme"], "");
-    change(&replicas[1], "3", &["Ann/Acme", "Mallory/Acme"], "");
-    let (members, _, conflicts) = agree(&replicas);
-    assert!(!(members.contains(&"Boss/Acme".to_owned()) && members.contains(&"Mallory/Acme".to_owned())));
-    assert_eq!(conflicts, 1);
+    for members_of_group in [&["Ann/Acme", "Boss/Acme"][..], &["Ann/Acme"]] {
+        let replicas = directories::<2>("3", &["Ann/Acme"]);
+        change(&replicas[0], "2", members_of_group, "");
+        change(&replicas[1], "3", &["Ann/Acme", "Mallory/Acme"], "");
+        let (members, _, conflicts) = agree(&replicas);
+        let group = replicas[0].notes().into_iter().find(|note| note.class.is_document() && !note.is_conflict);
+        let items = group.and_then(|group| group.items).expect("a group");
+        let is_deny_list = items.contains(&Item::text("GroupType", "3"));
+        assert_eq!((members.contains(&"Mallory/Acme".to_owned()), conflicts), (is_deny_list, 1));
+    }
 }
 
 #[test]
