@@ -206,8 +206,7 @@ impl Push {
             self.statistics.state_only += states_changed;
             let missing: Vec<&ListedNote> = missing.into_iter().filter_map(|index| batch.get(index)).collect();
             let count = missing.len();
-            // The server has had an old one, and has deleted it so long ago that it has forgotten that.
-            let is_sent = |note: &&ListedNote| !is_own_conflict(note) && !note.is_truncated && !note.is_old;
+            let is_sent = |note: &&ListedNote| !is_own_conflict(note) && !note.is_truncated;
             let missing: Vec<&ListedNote> = missing.into_iter().filter(is_sent).collect();
             self.statistics.left_out += (count - missing.len()) as u64;
             for group in batches(&missing, NOTES_PER_QUESTION_MAX, BYTES_PER_PUSH, |note| note.size) {
