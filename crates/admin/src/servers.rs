@@ -343,13 +343,14 @@ fn readmit(instance: &Instance, name: &str, address: Option<&str>) -> AdminResul
         };
         return Err(AdminError::Refused(format!("{label} {reason}")));
     }
-    let address = with_port(address.unwrap_or_else(|| full.common()))?;
+    let address = address_of(instance, (&full, full.common()), address)?;
     instance.directory.servers_register(&[(full.clone(), Some(address))])?;
-    let answer = Answer::message(format!("{label} is registered again. All servers of the domain may call it."));
-    Ok(match instance.directory.deny_list_of_server(&full)? {
-        None => answer,
-        Some(list) => answer.with_message(format!("The deny list {} still excludes it.", list.abbreviated())),
-    })
+    let answer = Answer::message(format!("{label} is registered again."));
+    Ok(answer.with_message(match instance.directory.deny_list_of_server(&full)? {
+        Some(list) => format!("The deny list {} still excludes it.", list.abbreviated()),
+        None if is_registered => "Its document was kept.".to_owned(),
+        None => "Its document is new: it has no lists of servers that may or may not call it.".to_owned(),
+    }))
 }
 
 /// Returns the server that has issued the certificate of this one, if that is stated in its file.

@@ -126,8 +126,8 @@ impl Directory {
     /// Returns [`ServerExclusion::ReplacedCertificate`] if the server has a later certificate of the same issuer. So
     /// after a renewal, nobody gets in with a copy of the key before it.
     ///
-    /// One that ends later than any that is issued now was issued while a clock was ahead. It says nothing about others:
-    /// where it is not valid yet, the server goes on with the one before it.
+    /// One that ends so late that it is not valid yet was issued while a clock was years ahead. It says nothing about
+    /// others, because the server goes on with the one before it.
     fn certificate_exclusion(&self, name: &Name, presented: &IssuedCertificate) -> Result<Option<ServerExclusion>> {
         let server = self.server(name)?;
         let recorded = server.as_ref().and_then(|server| server.certificate.as_ref());

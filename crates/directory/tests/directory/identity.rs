@@ -143,8 +143,10 @@ fn replaced_certificates_are_refused_in_both_directions() {
     check(certificate("CN=Certifier", today + 1_001), true);
     // The certificate of a public authority ends earlier.
     check(certificate("CN=Other authority", today + 999), true);
-    // One that was issued while a clock was a year ahead excludes none.
-    record(today + 6 * 366);
+    record(today + 6 * 365);
+    check(certificate("CN=Certifier", today + 999), false);
+    // One that was issued while a clock was years ahead excludes none.
+    record(today + 7 * 366);
     check(certificate("CN=Certifier", today + 999), true);
 }
 

@@ -274,7 +274,11 @@ impl CertificateRenewal {
         let itself = &instance.directory.options().server;
         let Some(server) = instance.directory.server(itself)? else { return Ok(()) };
         let is_newer_known = instance.directory.partner_exclusion(itself, present)?.is_some();
-        if is_newer_known || server.certificate.as_ref() == Some(present) {
+        // The directory of an earlier version does not state the issuer.
+        let is_known = |recorded: &IssuedCertificate| {
+            recorded == present || (recorded.issuer.is_empty() && recorded.until > present.until)
+        };
+        if is_newer_known || server.certificate.as_ref().is_some_and(is_known) {
             return Ok(());
         }
         match installed.and_then(|file| file.partner_name) {
