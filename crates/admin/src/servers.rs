@@ -117,8 +117,8 @@ fn register_at(
     {
         instance.directory.server_set_certificate(itself, certificate.issued())?;
     }
-    // The server may go on with the certificate that it has, also after it was removed. It reports the new one when that
-    // is installed. One that was recorded while the clock was ahead must not outlive it.
+    // The server may go on with the certificate that it has, also after it was removed. It reports the new one when
+    // that is installed. One that was recorded while the clock was ahead must not outlive it.
     let registered = instance.directory.server(name)?;
     let recorded = registered.as_ref().and_then(|server| server.certificate.as_ref());
     if let Some(certificate) = issued.describe()
@@ -262,7 +262,8 @@ fn set(instance: &Instance, update: &ServerUpdate) -> AdminResult {
             named.map(|entry| entry_of(instance, entry)).collect::<Result<Vec<_>, _>>().map(Some)
         }
     };
-    let (admitted, excluded) = (list(admitted)?, list(excluded)?);
+    let admitted = list(admitted)?;
+    let excluded = list(excluded)?;
     let given = [&admitted, &excluded].into_iter().flatten().flatten();
     let unknown = given.filter_map(|entry| unknown_server(instance, entry).transpose());
     let unknown = unknown.collect::<Result<Vec<_>, _>>()?;

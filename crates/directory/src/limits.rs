@@ -130,8 +130,8 @@ pub const SERVER_ACCESS_NAMES_MAX: usize = 1_000;
 /// Maximum length of the name of a connection in bytes.
 pub const CONNECTION_NAME_BYTES_MAX: usize = 64;
 
-/// Maximum time from now to the end of a certificate of a server that is valid now. The certifier issues them for 5 years,
-/// and valid for up to 13 months before that.
+/// Maximum time from now to the end of a certificate of a server that is valid now. The certifier issues them for
+/// 5 years, and valid for up to 13 months before that.
 pub const SERVER_CERTIFICATE_TIME_MAX: Duration = Duration::from_secs((6 * 366 + 31) * 86_400);
 
 /// Maximum number of minutes between two replications of a connection: 30 days.

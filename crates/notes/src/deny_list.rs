@@ -1,8 +1,8 @@
 //! Merging of the deny lists of a directory.
 //!
 //! A deny list is a group that excludes its members from logging in. If two servers change the members before they
-//! replicate, whoever either of them excludes stays excluded: members are united, even if one server has removed some.
-//! So of two people who are excluded at the same time on two servers, none may log in.
+//! replicate, the members of both stay excluded: they are united, even if one server has removed some. So of two people
+//! who are excluded at the same time on two servers, none may log in.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -217,6 +217,35 @@ fn edit_rule((kind, class): (DatabaseKind, NoteClass), items: &[Item]) -> EditRu
     }
 }
 
+/// Returns what happens to a version that arrives, and whether a merge has left out a change of the lesser
+/// version, which is then to be kept.
+fn decide(
+    kind: DatabaseKind,
+    (current, arriving): (&ReplicaNote, &ReplicaNote),
+    deletions: DeletionRule,
+) -> (Arrival<Item>, bool) {
+    let is_truncated = current.is_truncated || arriving.is_truncated;
+    let deny_list = DenyListMerge::between(kind, current, arriving);
+    let is_of_one = DenyListMerge::is_of_one(kind, current, arriving);
+    let rules = Rules {
+        // Replicas that have the whole versions merge them.
+        edits: &|version| match edit_rule((kind, arriving.class), version.items) {
+            EditRule::Merge if is_truncated => EditRule::GreaterCounts,
+            EditRule::Merge if is_of_one => EditRule::KeepBoth,
+            rule => rule,
+        },
+        deletions,
+        unite: &|name, greater, lesser| {
+            let united = merged_edit_history(name, greater, lesser);
+            united.or_else(|| Some(deny_list.as_ref()?.unite(name, greater, lesser)))
+        },
+        fits: &|merged| check_storable(&merged_note(merged.clone(), current, arriving)).is_ok(),
+    };
+    let decided = receive(&current.version(), &arriving.version(), &rules);
+    let loses_change = deny_list.as_ref().is_some_and(DenyListMerge::loses_change);
+    (decided, loses_change)
+}
+
 impl Writer<'_, '_> {
     /// Takes over a note from another replica: nothing if it is known, and otherwise what the rules say. Fails unless
     /// the caller is the server itself.
@@ -263,25 +292,8 @@ impl Writer<'_, '_> {
             self.renew_received_uids(note, (arriving.revision, arriving.sequence_time))?;
             return Ok(ReceiveOutcome::Taken);
         }
-        let is_truncated = current.is_truncated || arriving.is_truncated;
         let kind = self.part.database.record().kind;
-        let deny_list = DenyListMerge::between(kind, &current, arriving);
-        let is_of_one = DenyListMerge::is_of_one(kind, &current, arriving);
-        let rules = Rules {
-            // Replicas that have the whole versions merge them.
-            edits: &|version| match edit_rule((kind, arriving.class), version.items) {
-                EditRule::Merge if is_truncated => EditRule::GreaterCounts,
-                EditRule::Merge if is_of_one => EditRule::KeepBoth,
-                rule => rule,
-            },
-            deletions,
-            unite: &|name, greater, lesser| {
-                let united = merged_edit_history(name, greater, lesser);
-                united.or_else(|| Some(deny_list.as_ref()?.unite(name, greater, lesser)))
-            },
-            fits: &|merged| check_storable(&merged_note(merged.clone(), &current, arriving)).is_ok(),
-        };
-        let decided = receive(&current.version(), &arriving.version(), &rules);
+        let (decided, loses_change) = decide(kind, (&current, arriving), deletions);
         if matches!(decided, Arrival::Same { .. }) && arriving.items.is_some() {
             let lesser = current.revision.min(arriving.revision);
             loser_records::put_loser(self.batch, self.part.database.number, (arriving.unid, lesser));
@@ -307,13 +319,7 @@ impl Writer<'_, '_> {
                 self.replace_received(note, arriving)?;
                 ReceiveOutcome::Taken
             }
-            Arrival::Merged(merged) => {
-                self.replace_received(note, &merged_note(merged, &current, arriving))?;
-                let lesser = if current.revision < arriving.revision { &current } else { arriving };
-                let is_kept = deny_list.is_some_and(|merge| merge.loses_change())
-                    && self.keep_loser(lesser, LoserFate::ConflictDocument)?;
-                if is_kept { ReceiveOutcome::Conflict } else { ReceiveOutcome::Merged }
-            }
+            Arrival::Merged(merged) => self.receive_merged(note, merged, (&current, arriving), loses_change)?,
             Arrival::Conflict { counts, loser: fate } => {
                 self.receive_conflict(note, (&current, arriving), (counts, fate))?
             }
@@ -326,6 +332,20 @@ impl Writer<'_, '_> {
             _ if is_restored_folder => ReceiveOutcome::FolderRestored,
             outcome => outcome,
         })
+    }
+
+    /// Replaces two versions by their merge. If it has left out a change of the lesser one, that is kept.
+    fn receive_merged(
+        &mut self,
+        note: NoteId,
+        merged: Merged<Item>,
+        (current, arriving): (&ReplicaNote, &ReplicaNote),
+        loses_change: bool,
+    ) -> Result<ReceiveOutcome> {
+        self.replace_received(note, &merged_note(merged, current, arriving))?;
+        let lesser = if current.revision < arriving.revision { current } else { arriving };
+        let is_kept = loses_change && self.keep_loser(lesser, LoserFate::ConflictDocument)?;
+        Ok(if is_kept { ReceiveOutcome::Conflict } else { ReceiveOutcome::Merged })
     }
 
     /// Keeps the version of a conflict that counts, and the other one as the rules say.

@@ -102,7 +102,8 @@ impl ConflictAction {
     }
 }
 
-/// Returns the value of `$ConflictAction`, which is a text in Domino; a number counts as well. Without the item it is 0.
+/// Returns the value of `$ConflictAction`, which is a text in Domino; a number counts as well. Without the item it is
+/// 0.
 pub(crate) fn conflict_action(items: &[Item]) -> u8 {
     let value = item::find_item(items, CONFLICT_ACTION_ITEM).map(|item| &item.value);
     match value {

@@ -72,7 +72,7 @@ pub enum ServerRequest {
         #[serde(default)]
         force: bool,
     },
-    /// Registers a server again that was removed, with the certificate that it has. Works on every server of the domain.
+    /// Registers a server again that was removed, with the certificate that it has. Works on each server of the domain.
     Readmit {
         /// Name of the server, such as spoke.acme.example/Acme, or its host name.
         #[arg(value_name = "SERVER")]

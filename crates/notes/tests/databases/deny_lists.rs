@@ -60,7 +60,7 @@ fn agree(replicas: &[Replica]) -> (Vec<String>, String, usize) {
 }
 
 #[test]
-fn whoever_one_of_two_servers_excludes_is_excluded() {
+fn members_of_both_versions_are_excluded() {
     let replicas = directories::<3>("3", &["Old/Acme"]);
     change(&replicas[0], "3", &["Old/Acme", "Ann/Acme"], "");
     change(&replicas[1], "3", &["Old/Acme", "Bob/Acme"], "");
