@@ -28,20 +28,6 @@ pub(crate) struct DenyListMerge {
 }
 
 impl DenyListMerge {
-    /// Returns the merge of two versions, or `None` if they are not merged in this way.
-    pub(crate) fn between(kind: DatabaseKind, one: &ReplicaNote, other: &ReplicaNote) -> Option<Self> {
-        let is_deny_list = |note: &ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
-        let is_merged = kind == DatabaseKind::Directory && is_deny_list(one) && is_deny_list(other);
-        is_merged.then(Self::default)
-    }
-
-    /// Returns `true` if only one of two versions is a deny list. Then they are not merged at all, because that could
-    /// give access to those whom it excludes.
-    pub(crate) fn is_of_one(kind: DatabaseKind, one: &ReplicaNote, other: &ReplicaNote) -> bool {
-        let is_deny_list = |note: &ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
-        kind == DatabaseKind::Directory && is_deny_list(one) != is_deny_list(other)
-    }
-
     /// Merges the items of a name that both versions changed in different ways: members are united, and all other items
     /// are those of the greater version. So such a merge is always possible.
     pub(crate) fn unite(&self, name: &str, greater: &[&Item], lesser: &[&Item]) -> Vec<Item> {
@@ -57,6 +43,13 @@ impl DenyListMerge {
     pub(crate) fn loses_change(&self) -> bool {
         self.loses_change.get()
     }
+}
+
+/// Returns how many of two versions are deny lists. If both are, a [`DenyListMerge`] merges them. If only one is, they
+/// are not merged at all, because that could give access to those whom it excludes.
+pub(crate) fn count_deny_lists(kind: DatabaseKind, versions: [&ReplicaNote; 2]) -> usize {
+    let is_deny_list = |note: &&ReplicaNote| note.items.as_deref().is_some_and(is_deny_list);
+    if kind == DatabaseKind::Directory { versions.iter().copied().filter(is_deny_list).count() } else { 0 }
 }
 
 fn is_deny_list(items: &[Item]) -> bool {

@@ -22,7 +22,7 @@ use crate::acl_history::{self, AclHistoryEntry};
 use crate::catalog::DatabaseKind;
 use crate::change_times::StateKey;
 use crate::database_snapshot::DatabaseSnapshot;
-use crate::deny_list::DenyListMerge;
+use crate::deny_list::{DenyListMerge, count_deny_lists};
 use crate::edit_history::merged_edit_history;
 use crate::error::{Error, Result};
 use crate::folder::{self, FLAGS_ITEM};
@@ -225,13 +225,13 @@ fn decide(
     deletions: DeletionRule,
 ) -> (Arrival<Item>, bool) {
     let is_truncated = current.is_truncated || arriving.is_truncated;
-    let deny_list = DenyListMerge::between(kind, current, arriving);
-    let is_of_one = DenyListMerge::is_of_one(kind, current, arriving);
+    let deny_lists = count_deny_lists(kind, [current, arriving]);
+    let deny_list = (deny_lists == 2).then(DenyListMerge::default);
     let rules = Rules {
         // Replicas that have the whole versions merge them.
         edits: &|version| match edit_rule((kind, arriving.class), version.items) {
             EditRule::Merge if is_truncated => EditRule::GreaterCounts,
-            EditRule::Merge if is_of_one => EditRule::KeepBoth,
+            EditRule::Merge if deny_lists == 1 => EditRule::KeepBoth,
             rule => rule,
         },
         deletions,
