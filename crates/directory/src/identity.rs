@@ -133,9 +133,8 @@ impl Directory {
         let recorded = server.as_ref().and_then(|server| server.certificate.as_ref());
         let latest = self.databases.clock().now().after(SERVER_CERTIFICATE_TIME_MAX);
         let newer = recorded.filter(|recorded| {
-            recorded.issuer == presented.issuer && (presented.until..=latest).contains(&recorded.until)
+            recorded.issuer == presented.issuer && recorded.until > presented.until && recorded.until <= latest
         });
-        let newer = newer.filter(|recorded| recorded.until > presented.until);
         Ok(newer.map(|newer| ServerExclusion::ReplacedCertificate(newer.until)))
     }
 
