@@ -22,7 +22,7 @@ use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
 use notes::replica::ListedNote;
-use notes::{Access, Database, DatabaseKind, Identity, NotExchanged, ReplicationPriority, ReplicationSettings, level};
+use notes::{Database, DatabaseKind, Identity, NotExchanged, ReplicationPriority, ReplicationSettings, level};
 use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -45,7 +45,7 @@ mod upgrades;
 
 use database_pull::{
     Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning, counts_of, disabled_message,
-    for_each_database, new_replica, pull_changes,
+    for_each_database, new_replica, pull_changes, settings_for,
 };
 pub use join::join;
 pub use local::{LocalReplication, LocalStore, replicate as replicate_local};
@@ -405,9 +405,7 @@ impl Replication {
 
     /// Returns the settings of a database of this server for another server.
     fn settings(&self, database: &Arc<Database>, server: &RemoteServer) -> Result<ReplicationSettings, AdminError> {
-        let itself = self.itself();
-        let access: Access<level::Reader> = database.authorize(&itself)?;
-        Ok(access.read()?.replication_settings(&itself.name, &server.identity.name)?)
+        settings_for(database, &self.itself(), server)
     }
 
     fn itself(&self) -> Arc<Identity> {

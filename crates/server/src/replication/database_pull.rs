@@ -8,7 +8,8 @@ use admin::answer::record;
 use admin::{AdminError, Progress, ProgressCallback, Unit};
 use base::Name;
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase,
+    ReplicationSettings, level,
 };
 use replica::{HeldBackNotes, Pull, PullStatistics, Target, Transfer};
 use serde_json::{Value, json};
@@ -113,7 +114,8 @@ pub(super) fn pull_changes(
     statistics: &mut PullStatistics,
 ) -> Result<(), AdminError> {
     let leaves_comparison = pull_once(target, server, source, report, statistics)?;
-    if !leaves_comparison || is_disabled(target, server)? {
+    // The settings may have arrived just now.
+    if !leaves_comparison || settings_for(target.database, &target.itself, server)?.is_disabled {
         return Ok(());
     }
     let mut second = PullStatistics::default();
@@ -126,10 +128,14 @@ pub(super) fn pull_changes(
     outcome.map(drop)
 }
 
-/// Returns `true` if the settings of this replica, which may have arrived just now, disable its replication.
-fn is_disabled(target: &TargetDatabase<'_>, server: &RemoteServer) -> Result<bool, AdminError> {
-    let reader: Access<level::Reader> = target.database.authorize(&target.itself)?;
-    Ok(reader.read()?.replication_settings(&target.itself.name, &server.identity.name)?.is_disabled)
+/// Returns the settings of a database of this server for another server.
+pub(super) fn settings_for(
+    database: &Arc<Database>,
+    itself: &Arc<Identity>,
+    server: &RemoteServer,
+) -> Result<ReplicationSettings, AdminError> {
+    let reader: Access<level::Reader> = database.authorize(itself)?;
+    Ok(reader.read()?.replication_settings(&itself.name, &server.identity.name)?)
 }
 
 /// Takes over the changes of a database of another server. Returns `true` if the next pull will compare everything.
