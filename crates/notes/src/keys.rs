@@ -253,7 +253,31 @@ pub(crate) fn losers_of(database: DbNumber, unid: Unid) -> KeyRange {
 
 /// Returns the revision in the key of a version that has lost a conflict.
 pub(crate) fn split_loser(key: &[u8]) -> Option<Revision> {
-    let (sequence, id) = key.get(21..)?.split_at_checked(4)?;
+    split_revision(key.get(21..)?)
+}
+
+/// Returns the key of the record that a revision of a note was purged with its deletion.
+pub(crate) fn purged_revision(database: DbNumber, unid: Unid, revision: Revision) -> Vec<u8> {
+    [&meta(database, b'g')[..], &unid.0, &revision.to_bytes()].concat()
+}
+
+/// Returns the range of keys of the purged revisions of a note.
+pub(crate) fn purged_revisions_of(database: DbNumber, unid: Unid) -> KeyRange {
+    KeyRange::prefix(&[&meta(database, b'g')[..], &unid.0].concat())
+}
+
+/// Returns the range of keys of the purged revisions of all notes.
+pub(crate) fn purged_revisions(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'g'))
+}
+
+/// Returns the revision in the key of a purged revision.
+pub(crate) fn split_purged_revision(key: &[u8]) -> Option<Revision> {
+    split_revision(key.get(21..)?)
+}
+
+fn split_revision(bytes: &[u8]) -> Option<Revision> {
+    let (sequence, id) = bytes.split_at_checked(4)?;
     let sequence = u32::from_be_bytes(sequence.try_into().ok()?);
     Some(Revision { sequence, id: RevisionId(id.try_into().ok()?) })
 }

@@ -83,6 +83,7 @@ mod keys;
 mod loser_records;
 mod prepared_blob;
 mod private_design;
+mod purged_revisions;
 mod recent_changes;
 mod records;
 mod timed_host;

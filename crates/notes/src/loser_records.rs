@@ -7,11 +7,12 @@ use base::{DbNumber, Unid};
 use revision::{Revision, conflict_document_unid, is_conflict_document_unid};
 use store::{Batch, Direction, Table, TableReader};
 
+use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::LOSERS_READ_MAX;
 use crate::note::NoteHeader;
-use crate::records;
+use crate::{purged_revisions, records};
 
 /// Records that a version of a note has lost a conflict.
 pub(crate) fn put_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Revision)) {
@@ -57,22 +58,24 @@ impl LosersOfDocument {
 }
 
 /// Removes records of a document whose deletion stub is being purged, unless their conflict documents still exist.
-/// Versions that were equal to the document have none. Returns the number of removed records. If it is `count_max`,
-/// there may be others.
+/// Versions that were equal to the document have none. They stay known as purged revisions of the document. Returns
+/// the number of removed records. If it is `count_max`, there may be others.
 pub(crate) fn forget_losers_of(
-    reader: &dyn TableReader,
     batch: &mut Batch,
-    (database, document): (DbNumber, Unid),
+    (database, document): (&Database, Unid),
     count_max: usize,
 ) -> Result<usize> {
+    let reader = database.store.as_ref();
+    let number = database.number;
     let mut forgotten = 0;
-    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, document), Direction::Backward)?;
+    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(number, document), Direction::Backward)?;
     while forgotten < count_max
         && let Some((key, _)) = cursor.next()?
     {
         let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
-        if records::find(reader, database, conflict_document_unid(document, revision))?.is_none() {
+        if records::find(reader, number, conflict_document_unid(document, revision))?.is_none() {
             batch.delete(Table::Meta, key);
+            purged_revisions::put_revision(batch, database, document, revision);
             forgotten += 1;
         }
     }

@@ -21,23 +21,31 @@ use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
 use crate::loser_records::{self, LosersOfDocument};
 use crate::note::NoteHeader;
+use crate::ods::OdsVersion;
 use crate::records;
-use crate::unread_times;
+use crate::{purged_revisions, unread_times};
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
 
 /// Removes stubs and left records that are older than the database's purge interval, and what is known of versions that
-/// have lost against purged documents. Returns the number of removed records.
+/// have lost against purged documents. The revisions of the notes stay known for some further intervals
+/// ([`crate::purged_revisions`]). Returns the number of removed records.
 ///
 /// The caller repeats the call until it returns 0. The removal is durable on return.
 pub fn purge(database: &Database) -> Result<usize> {
-    let limit = database.clock.now().before(interval(&database.record()));
     database.check_not_dropped()?;
     unread_times::purge(database)?;
+    let removed = purge_stubs(database)?;
+    if removed > 0 { Ok(removed) } else { purged_revisions::remove_old(database, RECORDS_MAX) }
+}
+
+/// Removes stubs, left records and losing versions, as [`purge`] describes.
+fn purge_stubs(database: &Database) -> Result<usize> {
     if database.lock().stubs == 0 {
         return Ok(0);
     }
+    let limit = database.clock.now().before(interval(&database.record()));
     // The scan runs over all changes on a snapshot, without the lock. A record that changes meanwhile fails the check
     // with `change_log::entry_exists` below.
     let old = older_than(&database.store.snapshot()?, database, limit)?;
@@ -48,9 +56,12 @@ pub fn purge(database: &Database) -> Result<usize> {
     let mut removed = 0;
     let mut forgotten = 0;
     let mut last = Modseq(0);
+    let mut recorded = 0;
     // Neither clients nor other servers bring versions to the router's queue.
     let mut losers = LosersOfDocument::default();
     let may_have_losers = database.record().kind != DatabaseKind::MailBox;
+    let records_revisions =
+        !interval(&database.record()).is_zero() && database.record().ods >= OdsVersion::WITH_REVISIONS;
     for entry in old {
         if !change_log::entry_exists(store, database.number, &entry)? {
             continue;
@@ -64,18 +75,24 @@ pub fn purge(database: &Database) -> Result<usize> {
             }
             if let Some(header) = header.as_ref().filter(|_| may_have_losers) {
                 losers.forget(store, &mut batch, database.number, header)?;
-                let of = (database.number, header.unid);
-                forgotten += loser_records::forget_losers_of(store, &mut batch, of, RECORDS_MAX - forgotten)?;
+                let of = (database, header.unid);
+                forgotten += loser_records::forget_losers_of(&mut batch, of, RECORDS_MAX - forgotten)?;
                 if forgotten == RECORDS_MAX {
                     // The stub stays until all of them are removed.
                     break;
                 }
+            }
+            if let Some(header) = header.as_ref().filter(|_| records_revisions) {
+                recorded += purged_revisions::put_revisions(&mut batch, database, header)?;
             }
             delete_stub(database, &mut batch, entry.note, header.as_ref())?;
         }
         change_log::delete_entry(&mut batch, database.number, &entry);
         removed += 1;
         last = entry.modseq;
+        if recorded >= RECORDS_MAX {
+            break;
+        }
     }
     if removed == 0 && forgotten == 0 {
         return Ok(0);

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
+use base::{Modseq, Name, NoteId, Timestamp, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
 use notes::instance::ReplicationHistory;
 use notes::replica::ReplicaNote;
@@ -25,7 +25,7 @@ use notes::{
     FolderReader, Identity, Item, ItemValue, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot,
     SaveOptions, Writer, level,
 };
-use revision::{DeletionRule, RevisionId};
+use revision::{DeletionRule, Revision, RevisionId};
 use store::BlobId;
 
 use crate::fixture::{TestServer, assert_sound, identity, server};
@@ -408,6 +408,9 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
     ("DatabaseSnapshot::body_content", Note(Reader), |c| {
         c.read(|r| Ok(r.body_content(c.note, 0, 0..1)?.is_some_and(|part| part.bytes.len() == 1)))
+    ("DatabaseSnapshot::purged_deletion", From(Reader), |c| {
+        c.read(|r| r.purged_deletion(UNID, Revision::first(Timestamp(0), UNID)).map(|deletion| deletion.is_none()))
+    }),
     }),
     ("DatabaseSnapshot::body_items", Note(Reader), |c| {
         let selection =
@@ -578,7 +581,7 @@ const WRITING: &[Row] = &[
             unid: UNID,
             class: notes::NoteClass::DOCUMENT,
             revision: revision::Revision { sequence: 1, id: revision::RevisionId([1; 16]) },
-            saved: base::Timestamp(0),
+            saved: Timestamp(0),
             size: 0,
             state: Vec::new(),
             is_old: false,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
 use notes::change_log::{ChangeCursor, NoteChange};
-use notes::{AclLevel, Item, ItemFlags, ItemValue, Marks, NewNote, purge};
+use notes::{AclLevel, Item, ItemFlags, ItemValue, Marks, NewNote, Writer, purge};
+use revision::Revision;
 
 use crate::fixture::{TestServer, assert_sound, reader, server, subject};
 
@@ -79,6 +80,35 @@ fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
     let reading = access.read().unwrap();
     assert_eq!((reading.header(note).unwrap(), reading.find(unid).unwrap()), (None, None));
     assert!(!reading.is_complete_since(Modseq(1)));
+    assert_sound(&database);
+}
+
+#[test]
+fn the_revisions_of_a_purged_note_stay_known_for_some_intervals() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let create = |writer: &mut Writer<'_, '_>| writer.note_create(NewNote::document(Vec::new()));
+    let note = world.write(&database, ANN, create).unwrap();
+    world.write(&database, ANN, |writer| writer.note_update(note, 1, &[Item::text("Subject", "two")], &[])).unwrap();
+    let access = reader(&database, ANN).unwrap();
+    let header = || access.read().unwrap().header(note).unwrap().unwrap();
+    let edited = header();
+    let first = Revision::first(edited.created, edited.unid);
+    world.write(&database, ANN, |writer| writer.note_delete(note)).unwrap();
+    let deletion = header().revision();
+    let known = |revision| access.read().unwrap().purged_deletion(edited.unid, revision).unwrap();
+    assert_eq!(known(first), None, "the stub still knows it");
+    world.clock.advance(Duration::from_secs(91 * 86_400));
+    assert_eq!((purge::purge(&database).unwrap(), purge::purge(&database).unwrap()), (1, 0));
+    for revision in [first, edited.revision(), deletion] {
+        assert_eq!(known(revision), Some(deletion));
+    }
+    assert_eq!(known(first.child(deletion.id)), None, "an edit that the deletion did not know");
+    world.clock.advance(Duration::from_secs(4 * 90 * 86_400));
+    assert_eq!(purge::purge(&database).unwrap(), 0, "the last day");
+    world.clock.advance(Duration::from_secs(86_400));
+    assert_eq!((purge::purge(&database).unwrap(), purge::purge(&database).unwrap()), (3, 0));
+    assert_eq!(known(first), None);
     assert_sound(&database);
 }
 
