@@ -1,5 +1,6 @@
 //! The replica that takes notes over: which of them it lacks, and which the source may bring.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -214,9 +215,10 @@ impl Target {
     /// may not bring, those that the settings exclude, and those whose deletion is forgotten here are left out and
     /// counted.
     ///
-    /// If the source does not know the position of this replica, or this replica has forgotten it, the source cannot
-    /// tell which notes are old. Then those are held back that were saved last before the time whose deletions were
-    /// purged here.
+    /// A deletion is known for some purge intervals after its stub was purged. After that, those notes are held back
+    /// that the source states to be old. If the source does not know the position of this replica, or this replica has
+    /// forgotten it, the source cannot tell; then those are held back that were saved last before the time whose
+    /// deletions were purged here.
     pub(crate) fn compare(
         &self,
         listed: Vec<ListedNote>,
@@ -250,10 +252,19 @@ impl Target {
             } else if note.is_truncated {
                 // The source cannot send it.
                 statistics.left_out += 1;
-            } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && is_lacking()? {
-                statistics.held_back += 1;
-            } else {
+            } else if !is_lacking()? {
                 compared.missing.push(note);
+            } else {
+                let purged = reading.purged_deletion(note.unid, note.revision)?;
+                if purged == Some(note.revision) {
+                    // It is the deletion itself.
+                    continue;
+                }
+                if self.held_back == HeldBackNotes::Left && (purged.is_some() || was_deleted(&note)) {
+                    statistics.held_back += 1;
+                } else {
+                    compared.missing.push(note);
+                }
             }
         }
         Ok(compared)
@@ -392,6 +403,7 @@ impl Target {
                     continue;
                 }
                 self.check_contents(note, &known)?;
+                let note = &*self.restored_if_purged(note)?;
                 match writer.note_receive(note, rule)? {
                     ReceiveOutcome::Later => {
                         is_interrupted = true;
@@ -420,6 +432,22 @@ impl Target {
                 return Ok(restored_folder);
             }
         }
+    }
+
+    /// Returns a note that was held back until a user wanted it, restored after its deletion.
+    fn restored_if_purged<'n>(&self, note: &'n ReplicaNote) -> Result<Cow<'n, ReplicaNote>> {
+        // A part of a document stays the version that the source has as a whole.
+        if self.held_back == HeldBackNotes::Left || note.items.is_none() || note.is_truncated {
+            return Ok(Cow::Borrowed(note));
+        }
+        let reading = self.reader.read()?;
+        let purged = reading.purged_deletion(note.unid, note.revision)?;
+        let Some(deletion) = purged.filter(|_| reading.find(note.unid).is_ok_and(|found| found.is_none())) else {
+            return Ok(Cow::Borrowed(note));
+        };
+        let mut restored = note.clone();
+        restored.restore_after(deletion, self.databases.clock().now());
+        Ok(Cow::Owned(restored))
     }
 
     /// Logs folders that have arrived and have the name of another one. Two servers that had not met can make both.

@@ -130,7 +130,7 @@ impl Server {
     }
 
     /// Purges the deletions of this server.
-    fn purge(&self) {
+    pub(crate) fn purge(&self) {
         self.clock.advance(Duration::from_secs(100 * 86_400));
         while purge::purge(&self.database).expect("a sound store") > 0 {}
     }
@@ -166,6 +166,14 @@ impl Server {
         reading.header(note).expect("a sound store").expect("it exists").folders[0].uid.0
     }
 
+    pub(crate) fn save(&self, number: u8, subject: &str) {
+        self.write(|writer| {
+            let note = writer.find(Unid([number; 16]))?.expect("it exists");
+            let read = writer.header(note)?.expect("it exists").revision();
+            writer.note_update(note, read, &[Item::text("Subject", subject)], &[])
+        });
+    }
+
     /// Changes the title and the rule for deletions.
     fn set_options(&self, title: &str, deletions: Option<DeletionRule>) {
         let access: Access<level::Manager> = self.database.authorize(&self.ann()).expect("Ann manages it");
@@ -198,10 +206,7 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     // The laptop was away for longer than the purge interval. It has edited one document and created another one.
     laptop.create(20);
     let edited = laptop.write(|writer| writer.find(Unid([4; 16]))).expect("it exists");
-    laptop.write(|writer| {
-        let read = writer.header(edited)?.expect("it exists").revision();
-        writer.note_update(edited, read, &[Item::text("Subject", "edited")], &[])
-    });
+    laptop.save(4, "edited");
     laptop.pull(&hub);
     assert!(laptop.has(3), "the laptop has not heard of the deletion");
     let pulled = hub.pull(&laptop);
@@ -227,6 +232,49 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     assert!(!hub.has(3));
     assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
     assert!(hub.has(3));
+    // It is restored after its deletion, so the laptop gets that revision, and all agree.
+    assert_eq!(laptop.pull(&hub).held_back, 0);
+    let revision = |server: &Server| {
+        server.write(|writer| {
+            let note = writer.find(Unid([3; 16]))?.expect("it exists");
+            Ok(writer.header(note)?.expect("it exists").revision())
+        })
+    };
+    assert_eq!(revision(&hub), revision(&laptop));
+    assert_eq!(revision(&hub).sequence, 3, "a creation, a deletion and a restoration");
+}
+
+#[test]
+fn deletion_that_is_forgotten_counts_for_what_the_peer_got_afterwards() {
+    let (hub, laptop) = two();
+    // The laptop takes the last edit of the hub, which does not pull from it again before it deletes the document.
+    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    hub.save(3, "edited on the hub");
+    laptop.pull(&hub);
+    hub.write(|writer| writer.note_delete(note));
+    hub.purge();
+    let pulled = hub.pull(&laptop);
+    assert_eq!((pulled.received, pulled.held_back), (0, 1), "the contents came to the laptop after the position");
+    assert!(!hub.has(3));
+    // What was saved without knowledge of the deletion is new.
+    laptop.save(3, "edited on the laptop");
+    assert_eq!(hub.pull(&laptop).received, 1);
+    assert!(hub.has(3));
+}
+
+#[test]
+fn document_that_is_taken_again_after_its_purged_deletion_reaches_servers_that_have_purged_it() {
+    let (hub, laptop) = two();
+    let spoke = Server::new(3);
+    spoke.pull(&hub);
+    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    hub.write(|writer| writer.note_delete(note));
+    spoke.pull(&hub);
+    [&hub, &spoke].into_iter().for_each(Server::purge);
+    assert_eq!(spoke.pull(&laptop).held_back, 1, "they have never replicated directly");
+    assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
+    spoke.pull(&hub);
+    assert!(spoke.has(3));
 }
 
 #[test]

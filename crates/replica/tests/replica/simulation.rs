@@ -181,6 +181,7 @@ fn wrong_exchanges_are_found() {
         WrongExchange::EditsReplaceDeletions,
         WrongExchange::HeldBackAreTaken,
         WrongExchange::MarksMakeNew,
+        WrongExchange::PurgedAreForgotten,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];

@@ -410,7 +410,13 @@ impl Network {
         self.note("months pass");
         self.replicate_all();
         if self.plan.purges == Purges::WhileAway {
-            self.away = Some(self.servers.len() - 1);
+            let away = self.servers.len() - 1;
+            // The server that goes away takes over edits from others that do not pull from it any more.
+            (0..5).for_each(|_| self.step_anything());
+            self.messages.clear();
+            let sources: Vec<usize> = self.plan.sources(away).collect();
+            sources.into_iter().for_each(|source| self.pull_completely(away, source));
+            self.away = Some(away);
             (0..20).for_each(|_| self.step_anything());
             let document = self.disasters.below(DOCUMENTS);
             if self.servers[0].has_users() {
@@ -432,6 +438,9 @@ impl Network {
             let purges = if self.away.is_some() { self.away != Some(number) } else { self.disasters.below(4) > 0 };
             if purges {
                 let (purged, expired) = server.purge();
+                if matches!(self.wrong, Some(WrongExchange::MarksMakeNew | WrongExchange::PurgedAreForgotten)) {
+                    server.forget_purged_revisions();
+                }
                 self.purged.extend(purged);
                 self.expired.extend(expired);
                 server.make_durable();
@@ -593,6 +602,15 @@ impl Network {
         self.replicate_all();
     }
 
+    /// Lets a server pull from another one without faults.
+    fn pull_completely(&mut self, target: usize, source: usize) {
+        self.servers[target].pull = None;
+        self.begin_pull(target, source);
+        while let Some(message) = self.messages.pop() {
+            self.arrive(message);
+        }
+    }
+
     /// Lets all servers pull from all others, except for one that is away, until nothing changes.
     fn replicate_all(&mut self) {
         self.messages.clear();
@@ -602,11 +620,7 @@ impl Network {
             let before: Vec<_> = self.servers.iter().map(Server::progress).collect();
             for target in 0..self.servers.len() {
                 for source in self.plan.sources(target) {
-                    self.servers[target].pull = None;
-                    self.begin_pull(target, source);
-                    while let Some(message) = self.messages.pop() {
-                        self.arrive(message);
-                    }
+                    self.pull_completely(target, source);
                 }
             }
             (0..self.servers.len()).for_each(|number| self.look_at(number));

@@ -15,7 +15,7 @@ use notes::{
 use replica::Pull;
 use revision::{Register, Revision};
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Batch, Store, StoreOptions, SyncMode, Table};
 
 pub(super) const DOCUMENTS: u64 = 4;
 pub(super) const PATH: &str = "docs.nsf";
@@ -280,6 +280,14 @@ impl Server {
         while soft_deletion::purge_deleted(&self.database).expect("a sound store") > 0 {}
         while purge::purge(&self.database).expect("a sound store") > 0 {}
         (&before - &stubs(), &values - &self.values())
+    }
+
+    /// Removes what is known of purged revisions, as if many purge intervals had passed.
+    pub(super) fn forget_purged_revisions(&self) {
+        let [start, end] = [b'g', b'h'].map(|kind| [&self.database.number().to_key()[..], &[kind]].concat());
+        let mut batch = Batch::new();
+        batch.delete_range(Table::Meta, &start, &end);
+        self.databases.store().commit(&batch).expect("it is written");
     }
 
     /// Lets a user read a document, mark it as unread, or mark all as read.

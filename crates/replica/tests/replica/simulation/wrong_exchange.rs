@@ -50,8 +50,11 @@ pub(super) enum WrongExchange {
     EditsReplaceDeletions,
     /// Documents are received whose deletion was purged.
     HeldBackAreTaken,
-    /// Documents of which only marks, keywords or folders have changed count as new.
+    /// Documents of which only marks, keywords or folders have changed count as new, and which revisions were purged is
+    /// not known any more.
     MarksMakeNew,
+    /// Nobody knows which revisions were purged, as it is long after the purge.
+    PurgedAreForgotten,
 }
 
 impl WrongExchange {
