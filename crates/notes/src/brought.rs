@@ -14,6 +14,7 @@ use revision::{
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::change_times::StateKey;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, find_item};
@@ -21,11 +22,21 @@ use crate::limits::{BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX};
 use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
+use crate::purged_revisions;
 use crate::records;
 use crate::replica::{KnownState, ReceiveOutcome};
 use crate::replica_note::{ReplicaNote, StateName, check_received};
 use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
+
+impl DatabaseSnapshot<'_> {
+    /// Returns `true` if a version need not be brought: this replica has it or one that descends from it, it has lost a
+    /// conflict, or it was deleted and the deletion is purged.
+    pub fn knows_brought(&self, unid: Unid, revision: Revision) -> Result<bool> {
+        let is_loser = || Ok::<_, Error>(self.losers(unid)?.iter().any(|loser| loser.revision == revision));
+        Ok(self.knows_revision(unid, revision)? || is_loser()? || self.purged_deletion(unid, revision)?.is_some())
+    }
+}
 
 impl Writer<'_, '_> {
     /// Takes over a version of a document that the caller brings, under the rights of the caller.
@@ -174,6 +185,9 @@ impl Writer<'_, '_> {
     }
 
     fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        if purged_revisions::is_purged(self.store, self.number(), arriving.unid, arriving.revision)? {
+            return Ok(ReceiveOutcome::Known { state_changed: false });
+        }
         if arriving.items.is_none() && is_conflict_document_unid(arriving.unid) {
             // It was made elsewhere, and is gone there.
             return Ok(ReceiveOutcome::Known { state_changed: false });

@@ -13,14 +13,14 @@ use base::{Name, NoteId, Random, Unid};
 use couchdb::changes::{ChangesOptions, read_step};
 use couchdb::compression::AttachmentDecompressor;
 use couchdb::leaves::Leaves;
-use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, open_revisions};
+use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, missing_revisions, open_revisions};
 use couchdb::sequence::Since;
 use couchdb::write::{Revisions, SentDocument, Target};
 use notes::change_log::ChangeCursor;
 use notes::replica::ReplicaNote;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
-    NewDatabase, NoteHeader, ServerSettings, fixup, level,
+    NewDatabase, NoteHeader, ServerSettings, fixup, level, purge,
 };
 use replica::{Pull, answer};
 use serde_json::{Value, json};
@@ -371,4 +371,33 @@ fn documents_that_are_not_valid_are_refused_by_themselves() {
     check(json!({ "_id": ID, "_rev": revision, "_attachments": { "a": { "stub": true } } }), "missing_stub");
     check(json!({ "_id": ID, "_rev": revision, "x".repeat(300): 1 }), "forbidden");
     assert_eq!(server.leaves(), (BTreeSet::new(), None), "nothing was stored");
+}
+
+#[test]
+fn a_document_whose_deletion_was_purged_does_not_come_back_unchanged() {
+    let server = Server::new(1);
+    let first = server.put(&json!({ "_id": ID, "text": "one" }), Revisions::OfServer).expect("it is taken");
+    let deletion = json!({ "_id": ID, "_rev": first, "_deleted": true });
+    let deleted = server.put(&deletion, Revisions::OfServer).expect("it is taken");
+    server.clock.advance(Duration::from_secs(100 * 86_400));
+    while purge::purge(&server.database).expect("a sound store") > 0 {}
+    let missing = |revision: &str| {
+        let asked = BTreeMap::from([(ID.to_owned(), vec![revision.to_owned()])]);
+        let reader = server.reader();
+        let missing = missing_revisions(&reader.read().expect("a snapshot"), &asked).expect("a sound store");
+        !missing.is_empty()
+    };
+    assert!(!missing(&first) && !missing(&deleted));
+    // A client that does not ask brings the document, with the revision that it has.
+    let brought = json!({ "_id": ID, "_rev": first, "text": "one" });
+    assert_eq!(server.put(&brought, Revisions::OfClient).as_ref(), Ok(&first));
+    assert_eq!(server.get(ID, None), None);
+    // It has changed the document without knowledge of the deletion.
+    let edited = format!("2-{}", "a".repeat(32));
+    assert!(missing(&edited));
+    let first_id = first.strip_prefix("1-").expect("the first revision");
+    let revisions = json!({ "start": 2, "ids": ["a".repeat(32), first_id] });
+    let edit = json!({ "_id": ID, "_rev": edited, "_revisions": revisions, "text": "two" });
+    server.put(&edit, Revisions::OfClient).expect("it is taken");
+    assert_eq!(server.get(ID, None).expect("it exists")["text"], "two");
 }

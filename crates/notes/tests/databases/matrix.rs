@@ -397,20 +397,25 @@ const READING: &[Row] = &[
         let header = access.read().and_then(|reading| reading.header(c.note)).expect("sound").expect("it exists");
         c.read(|r| r.knows_revision(UNID, header.revision()))
     }),
+    ("DatabaseSnapshot::knows_brought", Note(Reader), |c| {
+        let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
+        let header = access.read().and_then(|reading| reading.header(c.note)).expect("sound").expect("it exists");
+        c.read(|r| r.knows_brought(UNID, header.revision()))
+    }),
     ("DatabaseSnapshot::knows_listed", Note(Reader), |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
         let listed = access.read().and_then(|reading| reading.listed_note(c.note, &|_| false));
         let listed = listed.expect("sound").expect("it exists");
         c.read(|r| r.knows_listed(&listed))
     }),
+    ("DatabaseSnapshot::purged_deletion", From(Reader), |c| {
+        c.read(|r| r.purged_deletion(UNID, Revision::first(Timestamp(0), UNID)).map(|deletion| deletion.is_none()))
+    }),
     ("DatabaseSnapshot::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
     ("DatabaseSnapshot::body_content", Note(Reader), |c| {
         c.read(|r| Ok(r.body_content(c.note, 0, 0..1)?.is_some_and(|part| part.bytes.len() == 1)))
-    ("DatabaseSnapshot::purged_deletion", From(Reader), |c| {
-        c.read(|r| r.purged_deletion(UNID, Revision::first(Timestamp(0), UNID)).map(|deletion| deletion.is_none()))
-    }),
     }),
     ("DatabaseSnapshot::body_items", Note(Reader), |c| {
         let selection =

@@ -6,7 +6,7 @@ use base::{Name, NoteId, Unid};
 use notes::instance::Position;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
-use notes::{Access, Error, Identity, Item, NewNote, Result, level};
+use notes::{Access, Error, Identity, Item, Marks, NewNote, Result, level};
 use replica::{Push, PushStatistics, PushTarget, Written};
 use revision::{DeletionRule, conflict_document_unid};
 use store::blob::BlobId;
@@ -47,11 +47,7 @@ impl PushTarget for Hub<'_> {
         let reading = access.read()?;
         let mut missing = Vec::new();
         for (index, note) in notes.iter().enumerate() {
-            let is_loser = || {
-                let losers = reading.losers(note.unid)?;
-                Ok::<bool, Error>(losers.iter().any(|loser| loser.revision == note.revision))
-            };
-            if !reading.knows_revision(note.unid, note.revision)? && !is_loser()? {
+            if !reading.knows_brought(note.unid, note.revision)? {
                 missing.push(index);
             }
         }
@@ -239,4 +235,29 @@ fn a_server_that_was_set_back_gets_everything_again() {
     let (outcome, statistics) = push(&local, &mut Hub::new(&copy));
     outcome.expect("the server answers");
     assert_eq!((statistics.taken, copy.has(1)), (1, true));
+}
+
+#[test]
+fn a_mark_does_not_bring_a_document_back_whose_deletion_was_purged() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    let note = hub.create(1);
+    hub.create(2);
+    local.pull(&hub);
+    begin(&local, &hub).skip_received().expect("a sound store");
+    hub.write(|writer| writer.note_delete(note));
+    hub.purge();
+    for number in [1, 2] {
+        let copy = local.write(|writer| writer.find(Unid([number; 16]))).expect("it has come");
+        local.write(|writer| writer.marks_set(copy, Marks::FLAGGED, &[]));
+    }
+    let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
+    outcome.expect("the server answers");
+    assert_eq!((statistics.offered, statistics.taken), (2, 0));
+    assert!(!hub.has(1));
+    // An edit was made without knowledge of the deletion.
+    local.save(1, "edited");
+    let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
+    outcome.expect("the server answers");
+    assert_eq!((statistics.taken, hub.has(1)), (1, true));
 }

@@ -49,9 +49,7 @@ pub(crate) fn offer(
         for (index, note) in (0_u32..).zip(request.notes) {
             let unid = unid_from_proto(&note.unid)?;
             let revision = revision_from_proto(note.revision)?;
-            let is_loser = || Ok::<_, Error>(reading.losers(unid)?.iter().any(|loser| loser.revision == revision));
-            let is_known = reading.knows_revision(unid, revision)? || is_loser()?;
-            if !is_known {
+            if !reading.knows_brought(unid, revision)? {
                 reply.missing_notes.push(index);
             } else if !note.states.is_empty() {
                 let mut states = note.states.into_iter().map(state_from_proto).collect::<Result<Vec<_>>>()?;
