@@ -100,12 +100,13 @@ impl<'r> IndexReader<'r> {
         Ok(Record::read(&found.header, &found.items))
     }
 
-    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID.
+    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID
+    /// ([`Record::of_holders`]).
     pub(crate) fn first(&self, key: &LookupKey) -> Result<Option<Record>> {
         let holders = self.holders(key, HOLDERS_COMPARED_MAX)?;
         let unid_of = |note| Ok(self.reading.header(note)?.map(|header| header.unid));
         match lowest(&holders, unid_of)? {
-            Some(note) => self.record(note),
+            Some(note) => Record::of_holders(&holders, note, |note| self.record(note)),
             None => Ok(None),
         }
     }

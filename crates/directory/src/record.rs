@@ -69,6 +69,23 @@ impl Record {
         })
     }
 
+    /// Returns the record of the one of several notes with a key that counts. Of a server, it says what all of its
+    /// documents say.
+    pub(crate) fn of_holders(
+        holders: &[NoteId],
+        counting: NoteId,
+        mut read: impl FnMut(NoteId) -> Result<Option<Self>>,
+    ) -> Result<Option<Self>> {
+        let Some(Self::Server(server)) = read(counting)? else { return read(counting) };
+        let mut united = server.as_ref().clone();
+        for holder in holders.iter().filter(|holder| **holder != counting) {
+            if let Some(Self::Server(other)) = read(*holder)? {
+                united.unite(&other);
+            }
+        }
+        Ok(Some(Self::Server(Arc::new(united))))
+    }
+
     /// Writes the record into the items of a note. Keeps unknown items.
     pub(crate) fn write(&self, items: &mut Vec<Item>) {
         match self {

@@ -52,12 +52,13 @@ impl Directory {
             if address.is_some() {
                 server.address.clone_from(address);
             }
-            edit.save(&Record::Server(Arc::new(server)))?;
+            save_server(&mut edit, server)?;
             if !group.has_member(name.canonical()) {
                 group.members.push(name.canonical().to_owned());
             }
-            leave_group(&mut edit, TERMINATED_SERVERS, name)?;
         }
+        let names: Vec<&Name> = servers.iter().map(|(name, _)| name).collect();
+        leave_group(&mut edit, TERMINATED_SERVERS, &names)?;
         edit.save(&Record::Group(Arc::new(group)))?;
         self.commit_durable(edit)
     }
@@ -76,7 +77,7 @@ impl Directory {
         };
         let mut server = server.as_ref().clone();
         change(&mut server);
-        edit.save(&Record::Server(Arc::new(server)))?;
+        save_server(&mut edit, server)?;
         self.commit_durable(edit)
     }
 
@@ -84,14 +85,11 @@ impl Directory {
     /// the deny list `TerminatedServers`. Returns [`Error::NotFound`] if it is not registered.
     pub fn server_remove(&self, name: &Name) -> Result<()> {
         let mut edit = self.edit()?;
-        // Two servers may have made a document of it.
-        let records = records_named(&mut edit, name.canonical())?;
-        let documents: Vec<NoteId> =
-            records.iter().filter(|record| matches!(record, Record::Server(_))).map(Record::note).collect();
+        let documents = documents_of(&mut edit, name)?;
         if documents.is_empty() {
             return Err(Error::not_found(format!("server {}", name.abbreviated())));
         }
-        leave_group(&mut edit, LOCAL_DOMAIN_SERVERS, name)?;
+        leave_group(&mut edit, LOCAL_DOMAIN_SERVERS, &[name])?;
         let mut denied = match edit.find(&LookupKey::name(TERMINATED_SERVERS))? {
             Some(Record::Group(group)) => group.as_ref().clone(),
             _ => new_group(TERMINATED_SERVERS, "Servers that were removed from this domain", GroupKind::DenyList),
@@ -114,16 +112,29 @@ fn records_named(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Vec<
     Ok(found)
 }
 
-/// Removes a name from all groups with a name.
-fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, name: &Name) -> Result<()> {
+/// Returns the documents of a server. Two servers may have made one each.
+fn documents_of(edit: &mut DirectoryTransaction<'_>, name: &Name) -> Result<Vec<NoteId>> {
+    let records = records_named(edit, name.canonical())?;
+    Ok(records.iter().filter(|record| matches!(record, Record::Server(_))).map(Record::note).collect())
+}
+
+/// Saves the document of a server, which says what all documents of the server have said, and removes the others.
+fn save_server(edit: &mut DirectoryTransaction<'_>, server: ServerDocument) -> Result<()> {
+    let documents = documents_of(edit, &server.name)?;
+    let saved = edit.save(&Record::Server(Arc::new(server)))?;
+    documents.into_iter().filter(|note| *note != saved).try_for_each(|note| edit.remove(note))
+}
+
+/// Removes names from all groups with a name.
+fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, names: &[&Name]) -> Result<()> {
+    let keys: Vec<LookupKey> = names.iter().map(|name| LookupKey::address_or_name(name.canonical())).collect();
     for record in records_named(edit, group)? {
         let Record::Group(group) = record else { continue };
-        if !group.has_member(name.canonical()) {
+        if !names.iter().any(|name| group.has_member(name.canonical())) {
             continue;
         }
         let mut group = group.as_ref().clone();
-        let key = LookupKey::address_or_name(name.canonical());
-        group.members.retain(|member| LookupKey::address_or_name(member) != key);
+        group.members.retain(|member| !keys.contains(&LookupKey::address_or_name(member)));
         edit.save(&Record::Group(Arc::new(group)))?;
     }
     Ok(())

@@ -4,6 +4,8 @@
 //! that belong in the directory and not in the configuration file because the program creates them, such as signing
 //! keys and secrets. Values are kept out of the summary, so that no view shows them.
 
+use std::collections::BTreeSet;
+
 use base::{Name, NoteId, Timestamp};
 use notes::Item;
 
@@ -53,6 +55,22 @@ impl ServerDocument {
     pub fn new(name: Name) -> Self {
         let note = NoteId(0);
         Self { note, name, address: None, certificate: None, admitted: Vec::new(), excluded: Vec::new() }
+    }
+
+    /// Adds what another document of the same server says. Two servers may each have made one before they replicated.
+    /// So nobody gets in whom one of them excludes, and no certificate that one of them states to be replaced counts.
+    pub(crate) fn unite(&mut self, other: &Self) {
+        self.address = self.address.take().or_else(|| other.address.clone());
+        let is_later = |certificate: &&IssuedCertificate| {
+            self.certificate.as_ref().is_none_or(|own| certificate.until > own.until)
+        };
+        if let Some(later) = other.certificate.as_ref().filter(is_later) {
+            self.certificate = Some(later.clone());
+        }
+        for (own, others) in [(&mut self.admitted, &other.admitted), (&mut self.excluded, &other.excluded)] {
+            let known: BTreeSet<LookupKey> = own.iter().map(|name| LookupKey::name(name)).collect();
+            own.extend(others.iter().filter(|name| !known.contains(&LookupKey::name(name))).cloned());
+        }
     }
 
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {

@@ -65,12 +65,13 @@ impl<'d> DirectoryTransaction<'d> {
         upto.0 > 0 && upto < purged
     }
 
-    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID.
+    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID
+    /// ([`Record::of_holders`]).
     pub(crate) fn find(&mut self, key: &LookupKey) -> Result<Option<Record>> {
         let holders = self.index.holders(key)?;
         let mut writer = self.transaction.writer(0);
         match index::lowest(&holders, |note| Ok(writer.header(note)?.map(|header| header.unid)))? {
-            Some(note) => self.record(note),
+            Some(note) => Record::of_holders(&holders, note, |note| self.record(note)),
             None => Ok(None),
         }
     }

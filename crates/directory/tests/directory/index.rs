@@ -1,13 +1,14 @@
 //! Tests of the index and the cache: they are never stale, whatever the source of a change, and the index equals a
 //! rebuilt one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{NoteId, Unid};
-use directory::{NewUser, PersonChange};
+use base::{NoteId, Timestamp, Unid};
+use directory::{IssuedCertificate, NewUser, PersonChange};
 use notes::fixup::{self, FixupFinding};
-use notes::{Access, Identity, Item, NewNote, level};
+use notes::{Access, Identity, Item, ItemValue, NewNote, level};
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::World;
@@ -134,6 +135,49 @@ fn servers_are_removed_and_let_in_again_where_documents_have_one_name() {
     for server in [spoke, other, old] {
         world.directory.servers_register(&[(server.clone(), None)]).expect("possible");
         assert!(!is_denied(&server), "{server} is let in again, by all lists");
+    }
+}
+
+#[test]
+fn several_documents_of_one_server_count_together_until_it_is_changed() {
+    let world = World::new(ACME);
+    let [spoke, other] = ["CN=spoke/O=Acme", "CN=other/O=Acme"].map(base::Name::new);
+    world.directory.servers_register(&[(spoke.clone(), None)]).expect("possible");
+    let until = |day: i64| Timestamp(day * 86_400_000_000);
+    let recorded = |day| IssuedCertificate { issuer: "Acme".to_owned(), until: until(day) };
+    world.directory.server_set_certificate(&spoke, recorded(2)).expect("it is registered");
+    // One UNID is lower than that of the first document, the other one greater.
+    change_directly(&world, |writer| {
+        for (byte, excluded, day) in [(1, "CN=a/O=Acme", 1), (255, "CN=b/O=Acme", 3)] {
+            let items = vec![
+                Item::text("Form", "Server"),
+                Item::text("ServerName", spoke.canonical()),
+                Item::text("DenyAccess", excluded),
+                Item::text("CertificateIssuer", "Acme"),
+                Item::summary("CertificateExpires", ItemValue::Time(until(day))),
+            ];
+            let new = NewNote { unid: Some(Unid([byte; 16])), ..NewNote::document(items) };
+            writer.note_create(new).expect("possible");
+        }
+    });
+    let found = || world.directory.server(&spoke).expect("readable").expect("it is registered").as_ref().clone();
+    let excluded = || found().excluded.into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(found().certificate, Some(recorded(3)));
+    assert_eq!(excluded(), ["CN=a/O=Acme", "CN=b/O=Acme"].map(str::to_owned).into());
+    // A change makes one document of them, so that what it takes away is away.
+    world
+        .directory
+        .change_server(&spoke, |server| server.excluded.retain(|name| name != "CN=b/O=Acme"))
+        .expect("valid");
+    assert_eq!(excluded(), ["CN=a/O=Acme".to_owned()].into());
+    assert_eq!(found().certificate, Some(recorded(3)));
+    // Two servers are let in again at once.
+    world.directory.servers_register(&[(other.clone(), None)]).expect("possible");
+    let both = [spoke, other];
+    both.iter().for_each(|server| world.directory.server_remove(server).expect("it is registered"));
+    world.directory.servers_register(&both.clone().map(|server| (server, None))).expect("possible");
+    for server in &both {
+        assert!(world.directory.deny_list_of_server(server).expect("readable").is_none());
     }
 }
 
