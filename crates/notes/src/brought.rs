@@ -80,7 +80,7 @@ impl Writer<'_, '_> {
         }
         let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
             let confirmed = self.with_confirmed_ancestors(arriving, None);
-            return self.create_brought(&confirmed);
+            return self.create_brought(&confirmed, deletions);
         };
         if self.part.pending.contains_key(&note) {
             return Ok(ReceiveOutcome::Later);
@@ -184,7 +184,7 @@ impl Writer<'_, '_> {
         Cow::Owned(ReplicaNote { record, ..arriving.clone() })
     }
 
-    fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+    fn create_brought(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
         if purged_revisions::is_purged(self.store, self.number(), arriving.unid, arriving.revision)? {
             return Ok(ReceiveOutcome::Known { state_changed: false });
         }
@@ -203,7 +203,12 @@ impl Writer<'_, '_> {
         if let Some(parent) = arriving.parent {
             self.check_depth(arriving.unid, parent)?;
         }
-        self.create_received(arriving)?;
+        let mut arriving = Cow::Borrowed(arriving);
+        if let Some((deletion, _)) = self.purged_deletion_before(&arriving, deletions)? {
+            // Whoever creates it again does not know that the name was used before.
+            arriving.to_mut().restore_after(deletion, self.part.now);
+        }
+        self.create_received(&arriving)?;
         Ok(ReceiveOutcome::Taken)
     }
 

@@ -75,7 +75,7 @@ pub(crate) fn forget_losers_of(
         let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
         if records::find(reader, number, conflict_document_unid(document, revision))?.is_none() {
             batch.delete(Table::Meta, key);
-            purged_revisions::put_revision(batch, database, document, revision);
+            purged_revisions::put_revision(batch, database, (document, revision), purged_revisions::Kind::Version);
             forgotten += 1;
         }
     }

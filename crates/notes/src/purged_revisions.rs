@@ -1,11 +1,13 @@
 //! The revisions of notes whose deletion stubs were purged, in the table `meta`: one record for each.
 //!
 //! A replica that was away while the deletion was known still has the note, in one of these revisions. Without the
-//! records, it could bring the note back. A version that is not among them was saved without knowledge of the deletion,
-//! and is taken as a new note. The records are kept for some further purge intervals. They are not replicated.
+//! records, it could bring the note back. A version that is not among them was saved without knowledge of the deletion;
+//! what becomes of both is decided as if the stub were still there. The records are kept for some further purge
+//! intervals. They are not replicated.
 
+use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Unid};
-use revision::Revision;
+use revision::{ANCESTORS_MAX, Ancestor, Ancestors, Cut, ItemChanges, Revision};
 use store::{Batch, Direction, Table, TableReader};
 
 use crate::database::Database;
@@ -26,24 +28,62 @@ pub(crate) fn put_revisions(batch: &mut Batch, database: &Database, stub: &NoteH
         Err(error) if error.is_damage() => RevisionRecord::derived(stub).ancestors,
         Err(error) => return Err(error),
     };
-    let ancestors = ancestors.list().iter().map(|ancestor| ancestor.revision);
-    let mut count = 0;
-    for revision in std::iter::once(stub.revision()).chain(ancestors) {
-        put_revision(batch, database, stub.unid, revision);
-        count += 1;
-    }
-    Ok(count)
+    let known = ancestors.list().iter().map(|ancestor| ancestor.revision);
+    known.for_each(|revision| put_revision(batch, database, (stub.unid, revision), Kind::Version));
+    put_revision(batch, database, (stub.unid, stub.revision()), Kind::Deletion);
+    Ok(ancestors.list().len() + 1)
+}
+
+/// What a purged revision is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A version with contents, or an earlier deletion.
+    Version,
+    /// The deletion whose stub was purged.
+    Deletion,
 }
 
 /// Records one revision of a note whose stub is being purged.
-pub(crate) fn put_revision(batch: &mut Batch, database: &Database, unid: Unid, revision: Revision) {
-    let day = day_of(database.clock.now());
-    batch.put(Table::Meta, &keys::purged_revision(database.number, unid, revision), &day.to_be_bytes());
+pub(crate) fn put_revision(batch: &mut Batch, database: &Database, (unid, revision): (Unid, Revision), kind: Kind) {
+    let mut value = Encoder::with_capacity(5);
+    value.u32(day_of(database.clock.now())).u8(u8::from(kind == Kind::Deletion));
+    batch.put(Table::Meta, &keys::purged_revision(database.number, unid, revision), &value.finish());
+}
+
+/// Returns the day since 1970 on which a revision was purged, and what it is.
+fn decode(value: &[u8]) -> std::result::Result<(u32, Kind), InvalidRecord> {
+    let mut input = Decoder::new(value);
+    let day = input.u32()?;
+    Ok((day, if input.u8()? == 0 { Kind::Version } else { Kind::Deletion }))
 }
 
 /// Returns `true` if a revision of a note is among those that a purge has recorded.
 pub(crate) fn is_purged(reader: &dyn TableReader, database: DbNumber, unid: Unid, revision: Revision) -> Result<bool> {
     Ok(reader.get(Table::Meta, &keys::purged_revision(database, unid, revision))?.is_some())
+}
+
+/// Returns the greatest deletion of a note that was purged, and the revisions from which it descends.
+pub(crate) fn load_deletion(
+    reader: &dyn TableReader,
+    database: DbNumber,
+    unid: Unid,
+) -> Result<Option<(Revision, RevisionRecord)>> {
+    let mut cursor = reader.scan(Table::Meta, &keys::purged_revisions_of(database, unid), Direction::Backward)?;
+    let mut deletion = None;
+    let mut ancestors = Vec::new();
+    while ancestors.len() < ANCESTORS_MAX
+        && let Some((key, value)) = cursor.next()?
+    {
+        let revision = keys::split_purged_revision(key).ok_or_else(|| damaged(Table::Meta, key))?;
+        match (decode(value).map_err(|_| damaged(Table::Meta, key))?, deletion) {
+            ((_, Kind::Deletion), None) => deletion = Some(revision),
+            // Which of them are on the main path is not recorded. The greatest one is.
+            ((_, Kind::Version), Some(_)) => ancestors.push(Ancestor { revision, is_on_main_path: true }),
+            _ => {}
+        }
+    }
+    let ancestors = Ancestors::from_list(ancestors, Cut::Branches).unwrap_or_default();
+    Ok(deletion.map(|deletion| (deletion, RevisionRecord { ancestors, changes: ItemChanges::default() })))
 }
 
 /// Removes up to `count_max` records whose time is over. Returns their number. The removal is durable on return.
@@ -82,7 +122,7 @@ fn older_than(
     while found.len() < count_max
         && let Some((key, value)) = cursor.next()?
     {
-        if value.try_into().is_ok_and(|recorded| u32::from_be_bytes(recorded) >= day) {
+        if decode(value).is_ok_and(|(purged, _)| purged >= day) {
             continue;
         }
         found.push((key.to_vec(), value.to_vec()));
@@ -91,6 +131,13 @@ fn older_than(
 }
 
 impl DatabaseSnapshot<'_> {
+    /// Returns the last deletion of a note with a UNID whose stub was purged here, or `None` if none is known. A new note
+    /// with this UNID descends from it.
+    pub fn last_purged_deletion(&self, unid: Unid) -> Result<Option<Revision>> {
+        let found = load_deletion(&self.snapshot, self.database().number(), unid)?;
+        Ok(found.map(|(deletion, _)| deletion))
+    }
+
     /// Returns the deletion of a note whose stub was purged here, if that descends from a revision, or is it. Returns
     /// `None` if this is not known any more.
     pub fn purged_deletion(&self, unid: Unid, revision: Revision) -> Result<Option<Revision>> {
@@ -98,9 +145,6 @@ impl DatabaseSnapshot<'_> {
         if !is_purged(&self.snapshot, number, unid, revision)? {
             return Ok(None);
         }
-        let range = keys::purged_revisions_of(number, unid);
-        let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Backward)?;
-        let Some((key, _)) = cursor.next()? else { return Ok(None) };
-        Ok(Some(keys::split_purged_revision(key).ok_or_else(|| damaged(Table::Meta, key))?))
+        self.last_purged_deletion(unid)
     }
 }

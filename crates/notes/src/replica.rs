@@ -39,6 +39,7 @@ use crate::local_document::ID_ITEM;
 use crate::loser_records;
 use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::purged_revisions;
 use crate::records;
 use crate::replica_note::{check_received, check_storable, client_id_in};
 use crate::revision_record::RevisionRecord;
@@ -270,11 +271,41 @@ impl Writer<'_, '_> {
         }
         match records::find(self.store, self.number(), arriving.unid)? {
             Some(note) => self.receive_version(note, arriving, deletions),
+            None => self.receive_new(arriving, deletions),
+        }
+    }
+
+    /// Takes over a note that this replica lacks. If it had one that was deleted, and the stub is purged, what becomes
+    /// of the note is decided as if the stub were still there.
+    fn receive_new(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
+        match self.purged_deletion_before(arriving, deletions)? {
+            Some((_, LoserFate::Dropped)) => Ok(ReceiveOutcome::Known { state_changed: false }),
+            Some((_, fate)) => self.keep_lost(arriving, (Side::Current, fate)),
             None => {
                 self.create_received(arriving)?;
                 Ok(ReceiveOutcome::Taken)
             }
         }
+    }
+
+    /// Returns the deletion that counts rather than an arriving version, and whose stub is purged here, if there is
+    /// one, with what becomes of the version.
+    pub(crate) fn purged_deletion_before(
+        &self,
+        arriving: &ReplicaNote,
+        deletions: DeletionRule,
+    ) -> Result<Option<(Revision, LoserFate)>> {
+        let Some((revision, record)) = self.purged_deletion(arriving.unid)? else { return Ok(None) };
+        let sequence_time = revision.id.time();
+        let deletion = ReplicaNote { revision, sequence_time, record, items: None, ..arriving.clone() };
+        let kind = self.part.database.record().kind;
+        Ok(match decide(kind, (&deletion, arriving), deletions).0 {
+            Arrival::Conflict { counts: Side::Current, loser } => Some((revision, loser)),
+            Arrival::Known | Arrival::Earlier | Arrival::Same { counts: Side::Current } => {
+                Some((revision, LoserFate::Dropped))
+            }
+            _ => None,
+        })
     }
 
     /// Takes over a version of a note or stub that this replica has.
@@ -359,6 +390,11 @@ impl Writer<'_, '_> {
         if counts == Side::Arriving {
             self.replace_received(note, arriving)?;
         }
+        self.keep_lost(loser, (counts, fate))
+    }
+
+    /// Keeps the version that has lost a conflict as the rules say.
+    fn keep_lost(&mut self, loser: &ReplicaNote, (counts, fate): (Side, LoserFate)) -> Result<ReceiveOutcome> {
         // The list of a new replica is there only until the first one arrives.
         let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
         let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
@@ -680,11 +716,15 @@ impl Writer<'_, '_> {
         if self.part.created_note(unid).is_some() {
             return Ok(false);
         }
+        let revision = Revision::of_conflict_document(loser.revision, unid);
         let found = records::find(self.store, self.number(), unid)?;
+        if found.is_none() && purged_revisions::is_purged(self.store, self.number(), unid, revision)? {
+            return Ok(false);
+        }
         let document = ReplicaNote {
             unid,
             is_conflict: true,
-            revision: Revision::of_conflict_document(loser.revision, unid),
+            revision,
             record: RevisionRecord::default(),
             created: loser.sequence_time,
             parent: Some(loser.unid),

@@ -28,11 +28,11 @@ use crate::note::{
     NoteClass, NoteFlags, NoteHeader, REPLICATION_SETTINGS_UNID_PREFIX, Summary,
 };
 use crate::profile::is_profile_unid;
-use crate::public;
 use crate::records;
 use crate::revision_record::{RevisionRecord, changed_names};
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::index_record::INDEX_BIT;
+use crate::{public, purged_revisions};
 
 /// The changes of a transaction to one database.
 pub struct Writer<'a, 't> {
@@ -141,6 +141,8 @@ impl Writer<'_, '_> {
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
         // A generated UNID is new: it has 128 random bits.
         let replaced = new.unid.map(|unid| self.stub_of(unid)).transpose()?.flatten();
+        let purged = new.unid.filter(|_| replaced.is_none());
+        let purged = purged.map(|unid| self.purged_deletion(unid)).transpose()?;
         check_unid_of_class(unid, new.class)?;
         let created = self.part.database.creation_time(self.part.now);
         let mut header = NoteHeader {
@@ -157,8 +159,14 @@ impl Writer<'_, '_> {
             header.revision_id = RevisionId::new(created, self.revision_tail(unid));
         }
         if let Some(stub) = replaced {
-            self.continue_revisions(&stub, &mut header, &new.items)?;
+            let record = RevisionRecord::load(self.store, self.part.database, &stub)?;
+            let time = stub.sequence_time;
+            self.continue_revisions((stub.revision(), time, record), &mut header, &new.items);
             self.take_marks_of(stub.note, note)?;
+        } else if let Some((deletion, record)) = purged.flatten() {
+            // The identifier of a revision that a CouchDB client has made contains no time.
+            let time = deletion.id.time().min(self.part.now);
+            self.continue_revisions((deletion, time, record), &mut header, &new.items);
         }
         if new.unid.is_some() {
             self.take_pending_marks(unid, note)?;
@@ -576,22 +584,25 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Lets a new note descend from the stub whose UNID it has. All its items are changes: the deletion has removed
-    /// what was before.
-    fn continue_revisions(&mut self, stub: &NoteHeader, header: &mut NoteHeader, items: &[Item]) -> Result<()> {
+    /// Lets a new note descend from the deletion of the note that had its UNID. All its items are changes: the deletion
+    /// has removed what was before.
+    fn continue_revisions(
+        &mut self,
+        (deletion, time, record): (Revision, Timestamp, RevisionRecord),
+        header: &mut NoteHeader,
+        items: &[Item],
+    ) {
         let tail = header.revision_id.tail();
-        header.sequence = stub.sequence;
-        header.sequence_time = stub.sequence_time;
+        header.sequence = deletion.sequence;
+        header.sequence_time = time;
         header.advance(self.part.now, tail);
         if !self.part.has_revisions {
-            return Ok(());
+            return;
         }
-        let record = RevisionRecord::load(self.store, self.part.database, stub)?;
         let names: BTreeSet<String> = items.iter().map(|item| item.name.to_ascii_lowercase()).collect();
-        let record = record.after_save(stub.revision(), header.revision(), &names);
+        let record = record.after_save(deletion, header.revision(), &names);
         record.write(self.part.database, header, self.batch);
         self.part.revisions.insert(header.note, record);
-        Ok(())
     }
 
     /// Returns bytes that distinguish a revision of a note from others at the same time. In a database of an older
@@ -610,6 +621,14 @@ impl Writer<'_, '_> {
         let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
         let Some(header) = records::load_header(self.store, self.part.database, note)? else { return Ok(None) };
         if header.is_stub() { Ok(Some(header)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
+    }
+
+    /// Returns the last deletion of a note with a UNID whose stub was purged, and the revisions from which it descends.
+    pub(crate) fn purged_deletion(&self, unid: Unid) -> Result<Option<(Revision, RevisionRecord)>> {
+        if self.part.counters.purged_modseq == Modseq(0) {
+            return Ok(None);
+        }
+        purged_revisions::load_deletion(self.store, self.number(), unid)
     }
 
     pub(crate) fn record_design_change(&mut self, note: NoteId, class: NoteClass) {

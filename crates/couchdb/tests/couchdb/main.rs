@@ -401,3 +401,48 @@ fn a_document_whose_deletion_was_purged_does_not_come_back_unchanged() {
     server.put(&edit, Revisions::OfClient).expect("it is taken");
     assert_eq!(server.get(ID, None).expect("it exists")["text"], "two");
 }
+
+#[test]
+fn an_id_can_be_used_again_after_its_deletion_was_purged_everywhere() {
+    let first = Server::new(1);
+    let second = Server::new(2);
+    second.pull(&first);
+    for text in ["one", "two"] {
+        let read = first.get(ID, None).map(|document| document["_rev"].clone());
+        let mut document = json!({ "_id": ID, "text": text });
+        document.as_object_mut().expect("an object").extend(read.map(|read| ("_rev".to_owned(), read)));
+        first.put(&document, Revisions::OfServer).expect("it is taken");
+    }
+    let read = first.get(ID, None).expect("it exists")["_rev"].clone();
+    first.put(&json!({ "_id": ID, "_rev": read, "_deleted": true }), Revisions::OfServer).expect("it is taken");
+    second.pull(&first);
+    for server in [&first, &second] {
+        server.clock.advance(Duration::from_secs(100 * 86_400));
+        while purge::purge(&server.database).expect("a sound store") > 0 {}
+    }
+    // One client asks the server for a revision, another one brings its own, which has fewer saves than the deletion.
+    let made = first.put(&json!({ "_id": ID, "text": "three" }), Revisions::OfServer).expect("it is taken");
+    assert!(made.starts_with("4-"), "{made}");
+    second.pull(&first);
+    assert_eq!(second.get(ID, None).expect("it exists")["text"], "three");
+    let again = json!({ "_id": ID, "_rev": made, "text": "four" });
+    second.put(&again, Revisions::OfServer).expect("the revision is a leaf");
+    let brought = json!({ "_id": "other", "_rev": format!("1-{}", "b".repeat(32)), "text": "brought" });
+    for (server, deletes) in [(&first, true), (&second, false)] {
+        if deletes {
+            let made = server.put(&json!({ "_id": "other", "text": "x" }), Revisions::OfServer).expect("it is taken");
+            let edited = json!({ "_id": "other", "_rev": made, "text": "y" });
+            let made = server.put(&edited, Revisions::OfServer).expect("it is taken");
+            let deletion = json!({ "_id": "other", "_rev": made, "_deleted": true });
+            server.put(&deletion, Revisions::OfServer).expect("it is taken");
+            second.pull(&first);
+        }
+        server.clock.advance(Duration::from_secs(100 * 86_400));
+        while purge::purge(&server.database).expect("a sound store") > 0 {}
+    }
+    first.put(&brought, Revisions::OfClient).expect("it is taken");
+    second.pull(&first);
+    for server in [&first, &second] {
+        assert_eq!(server.get("other", None).expect("it exists")["text"], "brought");
+    }
+}

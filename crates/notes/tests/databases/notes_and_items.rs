@@ -104,6 +104,12 @@ fn the_revisions_of_a_purged_note_stay_known_for_some_intervals() {
         assert_eq!(known(revision), Some(deletion));
     }
     assert_eq!(known(first.child(deletion.id)), None, "an edit that the deletion did not know");
+    let again = NewNote { unid: Some(edited.unid), ..NewNote::document(Vec::new()) };
+    let again = world.write(&database, ANN, |writer| writer.note_create(again)).unwrap();
+    let reading = access.read().unwrap();
+    assert_eq!(reading.header(again).unwrap().unwrap().sequence, 4, "it descends from the deletion");
+    assert!(reading.knows_revision(edited.unid, deletion).unwrap());
+    drop(reading);
     world.clock.advance(Duration::from_secs(4 * 90 * 86_400));
     assert_eq!(purge::purge(&database).unwrap(), 0, "the last day");
     world.clock.advance(Duration::from_secs(86_400));

@@ -17,6 +17,7 @@ use notes::{
     purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
+use revision::conflict_document_unid;
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 
@@ -260,6 +261,32 @@ fn deletion_that_is_forgotten_counts_for_what_the_peer_got_afterwards() {
     laptop.save(3, "edited on the laptop");
     assert_eq!(hub.pull(&laptop).received, 1);
     assert!(hub.has(3));
+}
+
+#[test]
+fn edit_that_loses_to_a_forgotten_deletion_becomes_a_conflict_document_once() {
+    let (hub, laptop) = two();
+    laptop.save(3, "edited on the laptop");
+    ["first", "second"].into_iter().for_each(|subject| hub.save(3, subject));
+    let edit = laptop.write(|writer| {
+        let note = writer.find(Unid([3; 16]))?.expect("it exists");
+        Ok(writer.header(note)?.expect("it exists").revision())
+    });
+    let kept = conflict_document_unid(Unid([3; 16]), edit);
+    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    hub.write(|writer| writer.note_delete(note));
+    hub.purge();
+    // As if the stub were still there: the deletion takes the place of the edit that it has deleted.
+    assert_eq!(hub.pull(&laptop).conflicts, 1);
+    let document = hub.write(|writer| writer.find(kept)).expect("the edit is kept");
+    assert!(!hub.has(3));
+    // Somebody deletes it. It is not made again when everything is compared.
+    hub.write(|writer| writer.note_delete(document));
+    hub.purge();
+    hub.set_list(AclLevel::Designer);
+    let pulled = hub.pull(&laptop);
+    assert!(pulled.listed > 10, "{pulled:?}");
+    assert_eq!((pulled.conflicts, hub.write(|writer| writer.find(kept))), (0, None));
 }
 
 #[test]
