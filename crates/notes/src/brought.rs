@@ -205,7 +205,7 @@ impl Writer<'_, '_> {
         }
         let mut arriving = Cow::Borrowed(arriving);
         if let Some((deletion, _)) = self.purged_deletion_before(&arriving, deletions)? {
-            // Whoever creates it again does not know that the name was used before.
+            // The person has created it again, without knowledge of the one before.
             arriving.to_mut().restore_after(deletion, self.part.now);
         }
         self.create_received(&arriving)?;

@@ -10,6 +10,8 @@
 //! | `n`, number | path in lower case |
 //! | `#` | number of the next new database |
 
+use std::time::Duration;
+
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
 use base::{DbNumber, Name, ReplicaId, Timestamp};
@@ -164,6 +166,18 @@ pub struct DatabaseOptions {
     pub deletions: Option<DeletionRule>,
     /// With which servers the unread marks of all users replicate.
     pub unread_replication: UnreadReplication,
+}
+
+impl DatabaseRecord {
+    /// Returns the time for which the database keeps its records of deletions.
+    pub(crate) fn purge_interval(&self) -> Duration {
+        match self.kind {
+            DatabaseKind::MailBox | DatabaseKind::Log => Duration::ZERO,
+            DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
+                Duration::from_secs(u64::from(self.options.purge_interval_days) * 86_400)
+            }
+        }
+    }
 }
 
 /// Operator settings that apply to all databases of a server.

@@ -28,7 +28,6 @@ use crate::folder_cache::{CacheBudget, FolderCache};
 use crate::instance::{InstanceId, Instances};
 use crate::keyword::Keywords;
 use crate::limits::CREATED_AHEAD_MICROSECONDS_MAX;
-use crate::purge;
 use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::records;
 use crate::view::view_cache::ViewCache;
@@ -268,7 +267,7 @@ impl Database {
     /// Returns the time before which deletions are forgotten, if they were purged.
     #[must_use]
     pub fn purged_until(&self) -> Timestamp {
-        self.clock.now().before(purge::interval(&self.record()))
+        self.clock.now().before(self.record().purge_interval())
     }
 
     /// Marks the database as deleted, so that all further work on it fails. The caller holds the lock.

@@ -7,12 +7,12 @@ use base::{DbNumber, Unid};
 use revision::{Revision, conflict_document_unid, is_conflict_document_unid};
 use store::{Batch, Direction, Table, TableReader};
 
-use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::LOSERS_READ_MAX;
 use crate::note::NoteHeader;
-use crate::{purged_revisions, records};
+use crate::purged_revisions::{Kind, PurgeRun};
+use crate::records;
 
 /// Records that a version of a note has lost a conflict.
 pub(crate) fn put_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Revision)) {
@@ -61,21 +61,20 @@ impl LosersOfDocument {
 /// Versions that were equal to the document have none. They stay known as purged revisions of the document. Returns
 /// the number of removed records. If it is `count_max`, there may be others.
 pub(crate) fn forget_losers_of(
+    reader: &dyn TableReader,
     batch: &mut Batch,
-    (database, document): (&Database, Unid),
+    (purge, document): (PurgeRun, Unid),
     count_max: usize,
 ) -> Result<usize> {
-    let reader = database.store.as_ref();
-    let number = database.number;
     let mut forgotten = 0;
-    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(number, document), Direction::Backward)?;
+    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(purge.database, document), Direction::Backward)?;
     while forgotten < count_max
         && let Some((key, _)) = cursor.next()?
     {
         let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
-        if records::find(reader, number, conflict_document_unid(document, revision))?.is_none() {
+        if records::find(reader, purge.database, conflict_document_unid(document, revision))?.is_none() {
             batch.delete(Table::Meta, key);
-            purged_revisions::put_revision(batch, database, (document, revision), purged_revisions::Kind::Version);
+            purge.record(batch, (document, revision), Kind::Version);
             forgotten += 1;
         }
     }

@@ -9,21 +9,22 @@
 //! records are removed by the next purge, whatever its interval. Views and the full-text index that have not followed
 //! the deletions by then compare everything.
 
-use std::time::Duration;
-
 use base::{Modseq, NoteId, Timestamp};
 use store::{Batch, Table, TableReader};
 
-use crate::catalog::{DatabaseKind, DatabaseRecord};
+use crate::catalog::DatabaseKind;
 use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
+use crate::limits::PURGED_REVISIONS_INTERVALS;
 use crate::loser_records::{self, LosersOfDocument};
 use crate::note::NoteHeader;
 use crate::ods::OdsVersion;
+use crate::purged_revisions::{self, Kind, PurgeRun};
 use crate::records;
-use crate::{purged_revisions, unread_times};
+use crate::revision_record::RevisionRecord;
+use crate::unread_times::{self, day_of};
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
@@ -37,7 +38,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     database.check_not_dropped()?;
     unread_times::purge(database)?;
     let removed = purge_stubs(database)?;
-    if removed > 0 { Ok(removed) } else { purged_revisions::remove_old(database, RECORDS_MAX) }
+    if removed > 0 { Ok(removed) } else { forget_revisions(database) }
 }
 
 /// Removes stubs, left records and losing versions, as [`purge`] describes.
@@ -45,55 +46,20 @@ fn purge_stubs(database: &Database) -> Result<usize> {
     if database.lock().stubs == 0 {
         return Ok(0);
     }
-    let limit = database.clock.now().before(interval(&database.record()));
+    let limit = database.clock.now().before(database.record().purge_interval());
     // The scan runs over all changes on a snapshot, without the lock. A record that changes meanwhile fails the check
     // with `change_log::entry_exists` below.
     let old = older_than(&database.store.snapshot()?, database, limit)?;
     let mut counters = database.lock();
     database.check_not_dropped()?;
     let store = database.store.as_ref();
-    let mut batch = Batch::new();
-    let mut removed = 0;
-    let mut forgotten = 0;
-    let mut last = Modseq(0);
-    let mut recorded = 0;
-    // Neither clients nor other servers bring versions to the router's queue.
-    let mut losers = LosersOfDocument::default();
-    let may_have_losers = database.record().kind != DatabaseKind::MailBox;
-    let records_revisions =
-        !interval(&database.record()).is_zero() && database.record().ods >= OdsVersion::WITH_REVISIONS;
+    let mut step = PurgeStep::new(database);
     for entry in old {
-        if !change_log::entry_exists(store, database.number, &entry)? {
-            continue;
-        }
-        if matches!(entry.change, NoteChange::Deleted { .. }) {
-            let header = records::load_header(store, database, entry.note)?;
-            // A document that can still be restored keeps its stub until `crate::soft_deletion` has removed its
-            // contents.
-            if header.as_ref().is_some_and(NoteHeader::is_soft_deleted) {
-                continue;
-            }
-            if let Some(header) = header.as_ref().filter(|_| may_have_losers) {
-                losers.forget(store, &mut batch, database.number, header)?;
-                let of = (database, header.unid);
-                forgotten += loser_records::forget_losers_of(&mut batch, of, RECORDS_MAX - forgotten)?;
-                if forgotten == RECORDS_MAX {
-                    // The stub stays until all of them are removed.
-                    break;
-                }
-            }
-            if let Some(header) = header.as_ref().filter(|_| records_revisions) {
-                recorded += purged_revisions::put_revisions(&mut batch, database, header)?;
-            }
-            delete_stub(database, &mut batch, entry.note, header.as_ref())?;
-        }
-        change_log::delete_entry(&mut batch, database.number, &entry);
-        removed += 1;
-        last = entry.modseq;
-        if recorded >= RECORDS_MAX {
+        if change_log::entry_exists(store, database.number, &entry)? && !step.remove(&entry)? {
             break;
         }
     }
+    let PurgeStep { mut batch, removed, forgotten, last, .. } = step;
     if removed == 0 && forgotten == 0 {
         return Ok(0);
     }
@@ -113,6 +79,116 @@ fn purge_stubs(database: &Database) -> Result<usize> {
     Ok(removed + forgotten)
 }
 
+/// Removes up to [`RECORDS_MAX`] records of purged revisions whose time is over. Returns their number.
+fn forget_revisions(database: &Database) -> Result<usize> {
+    let interval = u32::from(database.record().options.purge_interval_days);
+    let kept = interval.saturating_mul(PURGED_REVISIONS_INTERVALS);
+    let first = day_of(database.clock.now()).saturating_sub(kept);
+    let old = purged_revisions::older_than(&database.store.snapshot()?, database.number, first, RECORDS_MAX)?;
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let counters = database.lock();
+    database.check_not_dropped()?;
+    let mut batch = Batch::new();
+    for (key, value) in &old {
+        // Another purge may have recorded the revision again.
+        if database.store.get(Table::Meta, key)?.as_ref() == Some(value) {
+            batch.delete(Table::Meta, key);
+        }
+    }
+    let ticket = database.store.commit(&batch)?;
+    drop(counters);
+    database.store.durable(ticket).wait()?;
+    Ok(old.len())
+}
+
+/// What one transaction of a purge removes and records.
+struct PurgeStep<'d> {
+    database: &'d Database,
+    run: PurgeRun,
+    may_have_losers: bool,
+    /// `true` if the revisions of purged notes are recorded.
+    records_revisions: bool,
+    batch: Batch,
+    losers: LosersOfDocument,
+    /// Number of removed records of changes.
+    removed: usize,
+    /// Number of removed records of losing versions.
+    forgotten: usize,
+    /// Number of recorded revisions.
+    recorded: usize,
+    /// The last of the removed changes.
+    last: Modseq,
+}
+
+impl<'d> PurgeStep<'d> {
+    fn new(database: &'d Database) -> Self {
+        let record = database.record();
+        Self {
+            database,
+            run: PurgeRun { database: database.number, day: day_of(database.clock.now()) },
+            // Neither clients nor other servers bring versions to the router's queue.
+            may_have_losers: record.kind != DatabaseKind::MailBox,
+            records_revisions: !record.purge_interval().is_zero() && record.ods >= OdsVersion::WITH_REVISIONS,
+            batch: Batch::new(),
+            losers: LosersOfDocument::default(),
+            removed: 0,
+            forgotten: 0,
+            recorded: 0,
+            last: Modseq(0),
+        }
+    }
+
+    /// Removes the record of a change, with the stub of a deletion. Returns `false` if the transaction is full.
+    fn remove(&mut self, entry: &ChangeEntry) -> Result<bool> {
+        let database = self.database;
+        let store = database.store.as_ref();
+        if matches!(entry.change, NoteChange::Deleted { .. }) {
+            let header = records::load_header(store, database, entry.note)?;
+            // A document that can still be restored keeps its stub until `crate::soft_deletion` has removed its
+            // contents.
+            if header.as_ref().is_some_and(NoteHeader::is_soft_deleted) {
+                return Ok(true);
+            }
+            if let Some(header) = header.as_ref().filter(|_| self.may_have_losers) {
+                self.losers.forget(store, &mut self.batch, database.number, header)?;
+                let of = (self.run, header.unid);
+                let count_max = RECORDS_MAX - self.forgotten;
+                self.forgotten += loser_records::forget_losers_of(store, &mut self.batch, of, count_max)?;
+                if self.forgotten == RECORDS_MAX {
+                    // The stub stays until all of them are removed.
+                    return Ok(false);
+                }
+            }
+            if let Some(header) = header.as_ref().filter(|_| self.records_revisions) {
+                self.record_revisions(header)?;
+            }
+            delete_stub(database, &mut self.batch, entry.note, header.as_ref())?;
+        }
+        change_log::delete_entry(&mut self.batch, database.number, entry);
+        self.removed += 1;
+        self.last = entry.modseq;
+        Ok(self.recorded < RECORDS_MAX)
+    }
+
+    /// Records the revisions of a note whose stub is removed: that of the deletion, and those from which it descends.
+    fn record_revisions(&mut self, stub: &NoteHeader) -> Result<()> {
+        let record = match RevisionRecord::load(self.database.store.as_ref(), self.database, stub) {
+            // A damaged record does not keep the stub for ever.
+            Err(error) if error.is_damage() => RevisionRecord::derived(stub),
+            record => record?,
+        };
+        let ancestors = record.ancestors.list();
+        for ancestor in ancestors {
+            self.run.record(&mut self.batch, (stub.unid, ancestor.revision), Kind::Version);
+        }
+        self.run.record(&mut self.batch, (stub.unid, stub.revision()), Kind::Deletion);
+        self.recorded += ancestors.len() + 1;
+        Ok(())
+    }
+}
+
 /// Deletes the records of a deletion stub.
 fn delete_stub(database: &Database, batch: &mut Batch, note: NoteId, header: Option<&NoteHeader>) -> Result<()> {
     let store = database.store.as_ref();
@@ -129,16 +205,6 @@ fn delete_stub(database: &Database, batch: &mut Batch, note: NoteId, header: Opt
         batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
     }
     Ok(())
-}
-
-/// Returns the time for which a database keeps its records of deletions.
-pub(crate) fn interval(record: &DatabaseRecord) -> Duration {
-    match record.kind {
-        DatabaseKind::MailBox | DatabaseKind::Log => Duration::ZERO,
-        DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
-            Duration::from_secs(u64::from(record.options.purge_interval_days) * 86_400)
-        }
-    }
 }
 
 /// Returns the first [`RECORDS_MAX`] records of deletions and of notes that left folders before `limit`.

@@ -7,32 +7,11 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Unid};
-use revision::{ANCESTORS_MAX, Ancestor, Ancestors, Cut, ItemChanges, Revision};
+use revision::{ANCESTORS_MAX, Ancestor, Ancestors, Cut, Revision};
 use store::{Batch, Direction, Table, TableReader};
 
-use crate::database::Database;
-use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Result, damaged};
 use crate::keys;
-use crate::limits::PURGED_REVISIONS_INTERVALS;
-use crate::note::NoteHeader;
-use crate::revision_record::RevisionRecord;
-use crate::unread_times::day_of;
-
-/// Records the revisions of a note whose stub is being purged: that of the deletion, and those from which it descends.
-/// Returns their number.
-pub(crate) fn put_revisions(batch: &mut Batch, database: &Database, stub: &NoteHeader) -> Result<usize> {
-    let ancestors = match RevisionRecord::load(database.store.as_ref(), database, stub) {
-        Ok(record) => record.ancestors,
-        // A damaged record does not keep the stub for ever.
-        Err(error) if error.is_damage() => RevisionRecord::derived(stub).ancestors,
-        Err(error) => return Err(error),
-    };
-    let known = ancestors.list().iter().map(|ancestor| ancestor.revision);
-    known.for_each(|revision| put_revision(batch, database, (stub.unid, revision), Kind::Version));
-    put_revision(batch, database, (stub.unid, stub.revision()), Kind::Deletion);
-    Ok(ancestors.list().len() + 1)
-}
 
 /// What a purged revision is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,11 +22,21 @@ pub(crate) enum Kind {
     Deletion,
 }
 
-/// Records one revision of a note whose stub is being purged.
-pub(crate) fn put_revision(batch: &mut Batch, database: &Database, (unid, revision): (Unid, Revision), kind: Kind) {
-    let mut value = Encoder::with_capacity(5);
-    value.u32(day_of(database.clock.now())).u8(u8::from(kind == Kind::Deletion));
-    batch.put(Table::Meta, &keys::purged_revision(database.number, unid, revision), &value.finish());
+/// A purge of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct PurgeRun {
+    pub(crate) database: DbNumber,
+    /// The day since 1970.
+    pub(crate) day: u32,
+}
+
+impl PurgeRun {
+    /// Records one revision of a note whose stub is being purged.
+    pub(crate) fn record(self, batch: &mut Batch, (unid, revision): (Unid, Revision), kind: Kind) {
+        let mut value = Encoder::with_capacity(5);
+        value.u32(self.day).u8(u8::from(kind == Kind::Deletion));
+        batch.put(Table::Meta, &keys::purged_revision(self.database, unid, revision), &value.finish());
+    }
 }
 
 /// Returns the day since 1970 on which a revision was purged, and what it is.
@@ -67,7 +56,7 @@ pub(crate) fn load_deletion(
     reader: &dyn TableReader,
     database: DbNumber,
     unid: Unid,
-) -> Result<Option<(Revision, RevisionRecord)>> {
+) -> Result<Option<(Revision, Ancestors)>> {
     let mut cursor = reader.scan(Table::Meta, &keys::purged_revisions_of(database, unid), Direction::Backward)?;
     let mut deletion = None;
     let mut ancestors = Vec::new();
@@ -83,35 +72,11 @@ pub(crate) fn load_deletion(
         }
     }
     let ancestors = Ancestors::from_list(ancestors, Cut::Branches).unwrap_or_default();
-    Ok(deletion.map(|deletion| (deletion, RevisionRecord { ancestors, changes: ItemChanges::default() })))
-}
-
-/// Removes up to `count_max` records whose time is over. Returns their number. The removal is durable on return.
-pub(crate) fn remove_old(database: &Database, count_max: usize) -> Result<usize> {
-    let interval = u32::from(database.record().options.purge_interval_days);
-    let kept = interval.saturating_mul(PURGED_REVISIONS_INTERVALS);
-    let first = day_of(database.clock.now()).saturating_sub(kept);
-    let old = older_than(&database.store.snapshot()?, database.number, first, count_max)?;
-    if old.is_empty() {
-        return Ok(0);
-    }
-    let counters = database.lock();
-    database.check_not_dropped()?;
-    let mut batch = Batch::new();
-    for (key, value) in &old {
-        // Another purge may have recorded the revision again.
-        if database.store.get(Table::Meta, key)?.as_ref() == Some(value) {
-            batch.delete(Table::Meta, key);
-        }
-    }
-    let ticket = database.store.commit(&batch)?;
-    drop(counters);
-    database.store.durable(ticket).wait()?;
-    Ok(old.len())
+    Ok(deletion.map(|deletion| (deletion, ancestors)))
 }
 
 /// Returns up to `count_max` records from before a day. One that is not valid counts as old.
-fn older_than(
+pub(crate) fn older_than(
     reader: &dyn TableReader,
     database: DbNumber,
     day: u32,
@@ -128,23 +93,4 @@ fn older_than(
         found.push((key.to_vec(), value.to_vec()));
     }
     Ok(found)
-}
-
-impl DatabaseSnapshot<'_> {
-    /// Returns the last deletion of a note with a UNID whose stub was purged here, or `None` if none is known. A new note
-    /// with this UNID descends from it.
-    pub fn last_purged_deletion(&self, unid: Unid) -> Result<Option<Revision>> {
-        let found = load_deletion(&self.snapshot, self.database().number(), unid)?;
-        Ok(found.map(|(deletion, _)| deletion))
-    }
-
-    /// Returns the deletion of a note whose stub was purged here, if that descends from a revision, or is it. Returns
-    /// `None` if this is not known any more.
-    pub fn purged_deletion(&self, unid: Unid, revision: Revision) -> Result<Option<Revision>> {
-        let number = self.database().number();
-        if !is_purged(&self.snapshot, number, unid, revision)? {
-            return Ok(None);
-        }
-        self.last_purged_deletion(unid)
-    }
 }

@@ -112,8 +112,8 @@ impl ReplicaNote {
         }
     }
 
-    /// Gives the note a revision that restores it after its deletion, which is known to be purged. Other servers that
-    /// have purged the deletion then take the note, too.
+    /// Replaces the revision by one that restores the note after its deletion, which is known to be purged. Other
+    /// servers that have purged the deletion then take the note, too.
     pub fn restore_after(&mut self, deletion: Revision, now: Timestamp) {
         let kept = self.revision;
         let of_deletion = self.record.after_save(kept, deletion, &BTreeSet::new());

@@ -33,7 +33,6 @@ use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, JOINED_FOLDERS_MAX, JOINED_VALUES_MAX};
 use crate::note::{Membership, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::ods::OdsVersion;
-use crate::purge;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
 use crate::revision_record::RevisionRecord;
@@ -342,7 +341,7 @@ impl<'t> DatabaseChanges<'t> {
             pending.after.modified = self.now;
             let is_own_change = self.has_revisions && !pending.after.is_stub() && !self.received.contains(&note);
             if let Some(before) = pending.before.as_ref().filter(|_| is_own_change) {
-                pending.after.record_change_times(before, self.now, purge::interval(&self.database.record()));
+                pending.after.record_change_times(before, self.now, self.database.record().purge_interval());
             }
             self.flush_note(batch, &pending)?;
             let replaced = self.replaced.remove(&note);

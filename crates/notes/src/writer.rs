@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::codec::Encoder;
 use base::limits::{ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, Unpaced, ViewId};
-use revision::{Revision, RevisionId, is_conflict_document_unid};
+use revision::{ItemChanges, Revision, RevisionId, is_conflict_document_unid};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
@@ -628,7 +628,9 @@ impl Writer<'_, '_> {
         if self.part.counters.purged_modseq == Modseq(0) {
             return Ok(None);
         }
-        purged_revisions::load_deletion(self.store, self.number(), unid)
+        let found = purged_revisions::load_deletion(self.store, self.number(), unid)?;
+        let record = |ancestors| RevisionRecord { ancestors, changes: ItemChanges::default() };
+        Ok(found.map(|(deletion, ancestors)| (deletion, record(ancestors))))
     }
 
     pub(crate) fn record_design_change(&mut self, note: NoteId, class: NoteClass) {

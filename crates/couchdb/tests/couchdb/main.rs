@@ -382,9 +382,9 @@ fn a_document_whose_deletion_was_purged_does_not_come_back_unchanged() {
     server.clock.advance(Duration::from_secs(100 * 86_400));
     while purge::purge(&server.database).expect("a sound store") > 0 {}
     let missing = |revision: &str| {
-        let asked = BTreeMap::from([(ID.to_owned(), vec![revision.to_owned()])]);
+        let question = BTreeMap::from([(ID.to_owned(), vec![revision.to_owned()])]);
         let reader = server.reader();
-        let missing = missing_revisions(&reader.read().expect("a snapshot"), &asked).expect("a sound store");
+        let missing = missing_revisions(&reader.read().expect("a snapshot"), &question).expect("a sound store");
         !missing.is_empty()
     };
     assert!(!missing(&first) && !missing(&deleted));
