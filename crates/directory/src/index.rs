@@ -3,9 +3,9 @@
 //! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`. Its design note has a fixed
 //! UNID, by which it is found. The key of an entry is the text of a [`LookupKey`], a zero byte and the note ID; its
 //! value is empty. So several notes may have the same key, for example after two additions on different servers. The
-//! note with the lowest UNID takes precedence, which is the same on all servers, and a warning names them. In addition,
-//! the table `viewback` holds the keys of each note, so that its entries can be removed even if the note has changed or
-//! is gone.
+//! note with the lowest UNID takes precedence, which is the same on all servers, and a warning names them. Documents of
+//! one server count together. In addition, the table `viewback` holds the keys of each note, so that its entries can be
+//! removed even if the note has changed or is gone.
 //!
 //! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
 //! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
@@ -181,7 +181,7 @@ impl<'t> IndexWriter<'t> {
             };
             let keys = record.as_ref().map(Record::keys).unwrap_or_default();
             self.put(batch, *note, &keys)?;
-            self.report_shared_keys(reading, *note, &record.map(|record| record.unique_keys()).unwrap_or_default())?;
+            self.report_shared_keys(reading, *note, record.as_ref())?;
         }
         let complete = end == changed.len();
         let upto = if complete { reading.modseq() } else { changed[..end].last().map_or(Modseq(0), |last| last.0) };
@@ -190,29 +190,28 @@ impl<'t> IndexWriter<'t> {
     }
 
     /// Logs a warning if another note has a key that only one should have: both were added on different servers.
-    fn report_shared_keys(
-        &self,
-        reading: &DatabaseSnapshot<'_>,
-        note: NoteId,
-        unique_keys: &[LookupKey],
-    ) -> Result<()> {
-        for key in unique_keys {
-            let holders = self.holders(key)?;
+    fn report_shared_keys(&self, reading: &DatabaseSnapshot<'_>, note: NoteId, record: Option<&Record>) -> Result<()> {
+        for key in record.map(Record::unique_keys).unwrap_or_default() {
+            let holders = self.holders(&key)?;
             if holders.len() < 2 {
                 continue;
             }
             let unid_of = |note| Ok(reading.header(note)?.map(|header| header.unid));
             let counts = lowest(&holders, unid_of)?.map(unid_of).transpose()?.flatten();
-            let ignored = holders.iter().filter_map(|holder| unid_of(*holder).ok().flatten());
-            let ignored: Vec<String> =
-                ignored.filter(|unid| Some(*unid) != counts).map(|unid| unid.to_string()).collect();
+            let others = holders.iter().filter_map(|holder| unid_of(*holder).ok().flatten());
+            let others: Vec<String> =
+                others.filter(|unid| Some(*unid) != counts).map(|unid| unid.to_string()).collect();
+            let advice = match record {
+                Some(Record::Server(_)) => "they count together, and `doublet server set` makes one of them",
+                _ => "rename or delete all but one",
+            };
             tracing::warn!(
                 target: "directory",
                 %note,
                 key = %key.describe(),
                 counts = counts.map(|unid| unid.to_string()),
-                ignored = ignored.join(" "),
-                "several notes of the directory have the same key; rename or delete all but one"
+                others = others.join(" "),
+                "several notes of the directory have the same key; {advice}"
             );
         }
         Ok(())

@@ -76,7 +76,8 @@ impl Record {
         counting: NoteId,
         mut read: impl FnMut(NoteId) -> Result<Option<Self>>,
     ) -> Result<Option<Self>> {
-        let Some(Self::Server(server)) = read(counting)? else { return read(counting) };
+        let record = read(counting)?;
+        let Some(Self::Server(server)) = record.as_ref().filter(|_| holders.len() > 1) else { return Ok(record) };
         let mut united = server.as_ref().clone();
         for holder in holders.iter().filter(|holder| **holder != counting) {
             if let Some(Self::Server(other)) = read(*holder)? {

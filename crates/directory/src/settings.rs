@@ -58,18 +58,29 @@ impl ServerDocument {
     }
 
     /// Adds what another document of the same server says. Two servers may each have made one before they replicated.
-    /// So nobody gets in whom one of them excludes, and no certificate that one of them states to be replaced counts.
+    /// So only those get in whom both admit and none excludes. Of two certificates of one authority, the later one
+    /// counts.
     pub(crate) fn unite(&mut self, other: &Self) {
         self.address = self.address.take().or_else(|| other.address.clone());
         let is_later = |certificate: &&IssuedCertificate| {
-            self.certificate.as_ref().is_none_or(|own| certificate.until > own.until)
+            let own = self.certificate.as_ref();
+            own.is_none_or(|own| certificate.issuer == own.issuer && certificate.until > own.until)
         };
         if let Some(later) = other.certificate.as_ref().filter(is_later) {
             self.certificate = Some(later.clone());
         }
-        for (own, others) in [(&mut self.admitted, &other.admitted), (&mut self.excluded, &other.excluded)] {
-            let known: BTreeSet<LookupKey> = own.iter().map(|name| LookupKey::name(name)).collect();
-            own.extend(others.iter().filter(|name| !known.contains(&LookupKey::name(name))).cloned());
+        let keys = |names: &[String]| names.iter().map(|name| LookupKey::name(name)).collect::<BTreeSet<_>>();
+        let known = keys(&self.excluded);
+        self.excluded.extend(other.excluded.iter().filter(|name| !known.contains(&LookupKey::name(name))).cloned());
+        if self.admitted.is_empty() {
+            self.admitted.clone_from(&other.admitted);
+        } else if !other.admitted.is_empty() {
+            let admitted = keys(&other.admitted);
+            self.admitted.retain(|name| admitted.contains(&LookupKey::name(name)));
+            if self.admitted.is_empty() {
+                // An empty list would admit all servers.
+                self.admitted.push(self.name.canonical().to_owned());
+            }
         }
     }
 

@@ -149,10 +149,12 @@ fn several_documents_of_one_server_count_together_until_it_is_changed() {
     // One UNID is lower than that of the first document, the other one greater.
     change_directly(&world, |writer| {
         for (byte, excluded, day) in [(1, "CN=a/O=Acme", 1), (255, "CN=b/O=Acme", 3)] {
+            let admitted = ["*/O=Acme".to_owned(), format!("CN=only{day}/O=Acme")];
             let items = vec![
                 Item::text("Form", "Server"),
                 Item::text("ServerName", spoke.canonical()),
                 Item::text("DenyAccess", excluded),
+                Item::summary("AllowAccess", ItemValue::TextList(admitted.to_vec())),
                 Item::text("CertificateIssuer", "Acme"),
                 Item::summary("CertificateExpires", ItemValue::Time(until(day))),
             ];
@@ -164,6 +166,7 @@ fn several_documents_of_one_server_count_together_until_it_is_changed() {
     let excluded = || found().excluded.into_iter().collect::<BTreeSet<_>>();
     assert_eq!(found().certificate, Some(recorded(3)));
     assert_eq!(excluded(), ["CN=a/O=Acme", "CN=b/O=Acme"].map(str::to_owned).into());
+    assert_eq!(found().admitted, ["*/O=Acme"], "only those whom both admit");
     // A change makes one document of them, so that what it takes away is away.
     world
         .directory
