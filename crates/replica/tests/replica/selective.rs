@@ -52,14 +52,6 @@ impl Server {
             .to_owned()
     }
 
-    fn rename(&self, number: u8, subject: &str) {
-        let note = self.note(number);
-        self.write(|writer| {
-            let header = writer.header(note)?.expect("it exists");
-            writer.note_update(note, header.revision(), &[Item::text("Subject", subject)], &[])
-        });
-    }
-
     fn delete(&self, number: u8) {
         let note = self.note(number);
         assert!(self.write(|writer| writer.note_delete(note)));
@@ -79,16 +71,16 @@ fn formula_decides_about_documents_that_the_replica_lacks() {
     assert!((1..=3).all(|number| other.has(number)) && (4..=10).all(|number| !other.has(number)));
     assert_eq!(other.pull(&hub).listed, 0, "the position is behind everything");
 
-    hub.rename(2, "20");
-    hub.rename(9, "1");
-    hub.rename(8, "80");
+    hub.save(2, "20");
+    hub.save(9, "1");
+    hub.save(8, "80");
     let pulled = other.pull(&hub);
     assert_eq!((pulled.left_out, pulled.received), (1, 2));
     assert_eq!(other.subject(2), "20", "what the replica has stays up to date");
     assert!(other.has(9) && !other.has(8));
 
     other.create(11);
-    other.rename(1, "one");
+    other.save(1, "one");
     hub.pull(&other);
     assert_eq!((hub.subject(1).as_str(), hub.has(11)), ("one", true), "nothing is left out in the other direction");
 
@@ -127,7 +119,7 @@ fn old_documents_are_left_out_and_arrive_after_a_change() {
     other.set_settings(Some(&hub), settings);
     other.pull(&hub);
     assert!(!other.has(1) && other.has(2));
-    hub.rename(1, "new");
+    hub.save(1, "new");
     other.pull(&hub);
     assert!(other.has(1));
 }
@@ -469,4 +461,28 @@ fn mail_files_are_not_truncated() {
     let settings = ReplicationSettings { without, ..ReplicationSettings::default() };
     let replica = ReplicaSettings { server: Name::new(&server.name), other: None, settings };
     assert!(transaction.writer(0).replication_settings_set(&replica).is_err());
+}
+
+#[test]
+fn settings_that_arrive_ask_for_another_pull_that_compares_everything() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
+    for number in 1..=10 {
+        hub.create(number);
+    }
+    other.select("SELECT @TextToNumber(Subject) <= 3");
+    other.pull(&hub);
+    hub.pull(&other);
+    // The settings of the other server are changed on this one.
+    hub.write(|writer| writer.replication_settings_remove(&Name::new(&other.name), None));
+    let run = || {
+        let mut pull = other.begin(&hub, HeldBackNotes::Left);
+        while let Some((number, question)) = pull.question() {
+            pull.take(number, hub.try_answer(&other, &question).expect("a sound store")).expect("a sound store");
+        }
+        (pull.leaves_comparison(), pull.statistics().received)
+    };
+    assert_eq!(run(), (true, 1), "the settings");
+    assert_eq!(run(), (false, 7), "the documents that they left out");
+    assert_eq!(run(), (false, 0));
 }

@@ -77,7 +77,39 @@ pub(super) fn time_left(bytes: u64, bytes_per_second_max: u64, elapsed: Duration
 
 #[cfg(test)]
 mod tests {
+    use revision::{Register, Revision, RevisionId};
+
     use super::*;
+
+    fn note(byte: u8, marks: &[u8]) -> ListedNote {
+        let register = |is_set| Register::new(is_set, Timestamp(1));
+        ListedNote {
+            unid: base::Unid([1; 16]),
+            class: notes::NoteClass::DOCUMENT,
+            revision: Revision { sequence: 2, id: RevisionId([byte; 16]) },
+            saved: Timestamp(2),
+            size: 1,
+            state: marks.iter().map(|mark| (StateName::Mark(*mark), register(*mark > 0))).collect(),
+            is_old: false,
+            is_unselected: false,
+            is_truncated: false,
+        }
+    }
+
+    #[test]
+    fn notes_differ_in_versions_marks_and_attachments_that_are_wanted() {
+        let ours = comparable(note(1, &[1]));
+        let of = |theirs: Option<ListedNote>| difference(Some(&ours), theirs.map(comparable).as_ref(), true);
+        assert_eq!(of(Some(note(1, &[1, 0]))), None, "what is not set does not count");
+        assert_eq!(of(Some(note(1, &[]))), Some("other marks, keywords or folders"));
+        assert_eq!(of(Some(note(2, &[1]))), Some("another version"));
+        assert_eq!(of(None), Some("only here"));
+        assert_eq!(difference(None, Some(&ours), true), Some("only there"));
+        let part = comparable(ListedNote { is_truncated: true, ..note(1, &[1]) });
+        assert_eq!(difference(Some(&part), Some(&ours), true), Some("without attachments here"));
+        assert_eq!(difference(Some(&part), Some(&ours), false), None, "this replica wants none");
+        assert_eq!(difference(Some(&ours), Some(&part), true), None, "the other one lacks them");
+    }
 
     #[test]
     fn bytes_wait_for_their_time() {
