@@ -296,15 +296,6 @@ pub fn open_revisions(
     chosen.into_iter().map(answer).collect()
 }
 
-/// Returns `true` if a revision is one of those of a document that are known here, or was purged with its deletion.
-fn knows(reading: &DatabaseSnapshot<'_>, (id, leaves): (&str, Option<&Leaves>), revision: &str) -> Result<bool> {
-    let Ok(revision) = revision.parse::<Revision>() else { return Ok(false) };
-    match leaves {
-        Some(leaves) => Ok(leaves.knows(revision)),
-        None => Ok(reading.purged_deletion(unid_of(id)?, revision)?.is_some()),
-    }
-}
-
 /// Returns which of the revisions of documents are not known here: the members of the answer to `_revs_diff`.
 pub fn missing_revisions(
     reading: &DatabaseSnapshot<'_>,
@@ -313,12 +304,11 @@ pub fn missing_revisions(
     let mut answer = serde_json::Map::new();
     for (id, revisions) in revisions_by_id {
         let leaves = leaves_of(reading, id)?;
-        let mut missing = Vec::new();
-        for text in revisions {
-            if !knows(reading, (id, leaves.as_ref()), text)? {
-                missing.push(text);
-            }
-        }
+        let is_known = |text: &String| {
+            let revision = text.parse::<Revision>().ok();
+            revision.is_some_and(|revision| leaves.as_ref().is_some_and(|leaves| leaves.knows(revision)))
+        };
+        let missing: Vec<&String> = revisions.iter().filter(|text| !is_known(text)).collect();
         if missing.is_empty() {
             continue;
         }

@@ -471,7 +471,7 @@ impl Target<'_> {
                 return Err(Error::BadRequest("a document with a revision of the client needs _rev".to_owned()));
             }
             Revisions::OfClient => (document.path.clone(), None),
-            Revisions::OfServer => (self.next_path(reading, document, leaves.as_ref(), time)?, Some(stored)),
+            Revisions::OfServer => (self.next_path(document, leaves.as_ref(), time)?, Some(stored)),
         };
         let revision = path[0];
         let record = match (expected, path.get(1)) {
@@ -512,22 +512,12 @@ impl Target<'_> {
 
     /// Returns the path of a version that the server makes. The client must have read a leaf, or the document must be
     /// new or deleted.
-    fn next_path(
-        &self,
-        reading: &notes::DatabaseSnapshot<'_>,
-        document: &SentDocument,
-        leaves: Option<&Leaves>,
-        time: Timestamp,
-    ) -> Result<Vec<Revision>> {
+    fn next_path(&self, document: &SentDocument, leaves: Option<&Leaves>, time: Timestamp) -> Result<Vec<Revision>> {
         let random = self.databases.random();
         let id = RevisionId::new(time, random.next_u64().to_be_bytes());
         let parent = match (document.path.first(), leaves) {
             (None, None) if document.is_deletion => return Err(Error::NotFound("missing")),
-            (None, None) => {
-                let deletion = reading.last_purged_deletion(document.unid)?;
-                let Some(deletion) = deletion else { return Ok(vec![Revision { sequence: 1, id }]) };
-                return Ok(vec![deletion.child(id), deletion]);
-            }
+            (None, None) => return Ok(vec![Revision { sequence: 1, id }]),
             (None, Some(leaves)) if leaves.winner().is_deletion() && !document.is_deletion => {
                 leaves.leaf(leaves.header.revision()).unwrap_or_else(|| leaves.winner())
             }

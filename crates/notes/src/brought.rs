@@ -22,7 +22,6 @@ use crate::limits::{BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX};
 use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
-use crate::purged_revisions;
 use crate::records;
 use crate::replica::{KnownState, ReceiveOutcome};
 use crate::replica_note::{ReplicaNote, StateName, check_received};
@@ -30,11 +29,11 @@ use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
 
 impl DatabaseSnapshot<'_> {
-    /// Returns `true` if a version need not be brought: this replica has it or one that descends from it, it has lost a
-    /// conflict, or it was deleted and the deletion is purged.
+    /// Returns `true` if this replica has a version that a person could bring, or one that descends from it, or if it
+    /// has lost a conflict.
     pub fn knows_brought(&self, unid: Unid, revision: Revision) -> Result<bool> {
         let is_loser = || Ok::<_, Error>(self.losers(unid)?.iter().any(|loser| loser.revision == revision));
-        Ok(self.knows_revision(unid, revision)? || is_loser()? || self.purged_deletion(unid, revision)?.is_some())
+        Ok(self.knows_revision(unid, revision)? || is_loser()?)
     }
 }
 
@@ -80,7 +79,7 @@ impl Writer<'_, '_> {
         }
         let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
             let confirmed = self.with_confirmed_ancestors(arriving, None);
-            return self.create_brought(&confirmed, deletions);
+            return self.create_brought(&confirmed);
         };
         if self.part.pending.contains_key(&note) {
             return Ok(ReceiveOutcome::Later);
@@ -184,10 +183,7 @@ impl Writer<'_, '_> {
         Cow::Owned(ReplicaNote { record, ..arriving.clone() })
     }
 
-    fn create_brought(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
-        if purged_revisions::is_purged(self.store, self.number(), arriving.unid, arriving.revision)? {
-            return Ok(ReceiveOutcome::Known { state_changed: false });
-        }
+    fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
         if arriving.items.is_none() && is_conflict_document_unid(arriving.unid) {
             // It was made elsewhere, and is gone there.
             return Ok(ReceiveOutcome::Known { state_changed: false });
@@ -203,13 +199,7 @@ impl Writer<'_, '_> {
         if let Some(parent) = arriving.parent {
             self.check_depth(arriving.unid, parent)?;
         }
-        let mut arriving = Cow::Borrowed(arriving);
-        if let Some((deletion, _)) = self.purged_deletion_before(&arriving, deletions)? {
-            // The person has created it again, without knowledge of the one before.
-            arriving.to_mut().restore_after(deletion, self.part.now);
-        }
-        self.create_received(&arriving)?;
-        Ok(ReceiveOutcome::Taken)
+        self.receive_new(arriving)
     }
 
     /// Keeps the deletion of a document that this replica has not received yet, so that the document does not come back

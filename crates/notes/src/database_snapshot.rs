@@ -32,7 +32,7 @@ use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{PROOF_PIECE_BYTES, STEPS_PER_RECORD};
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
-use crate::purged_revisions;
+use crate::purged_deletions;
 use crate::records;
 use crate::revision_record::RevisionRecord;
 
@@ -201,18 +201,15 @@ impl<'d> DatabaseSnapshot<'d> {
         found.map_or(Ok(false), |header| self.has_version(&header, revision))
     }
 
-    /// Returns the last deletion of a note with a UNID whose stub was purged here, or `None` if none is known. A new
-    /// note with this UNID descends from it.
-    pub fn last_purged_deletion(&self, unid: Unid) -> Result<Option<Revision>> {
-        let found = purged_revisions::load_deletion(&self.snapshot, self.database().number(), unid)?;
-        Ok(found.map(|(deletion, _)| deletion))
-    }
-
     /// Returns the deletion of a note whose stub was purged here, if that descends from a revision, or is it. Returns
     /// `None` if this is not known any more.
     pub fn purged_deletion(&self, unid: Unid, revision: Revision) -> Result<Option<Revision>> {
-        let is_purged = purged_revisions::is_purged(&self.snapshot, self.database().number(), unid, revision)?;
-        if is_purged { self.last_purged_deletion(unid) } else { Ok(None) }
+        let number = self.database.number;
+        let found = purged_deletions::load_deletion(&self.snapshot, number, unid)?;
+        let Some(deletion) = found.map(|found| found.revision) else { return Ok(None) };
+        let is_known =
+            deletion == revision || purged_deletions::is_purged_version(&self.snapshot, number, (unid, revision))?;
+        Ok(is_known.then_some(deletion))
     }
 
     /// Returns `true` if a note has a version, or descends from it.

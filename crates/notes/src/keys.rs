@@ -256,23 +256,28 @@ pub(crate) fn split_loser(key: &[u8]) -> Option<Revision> {
     split_revision(key.get(21..)?)
 }
 
-/// Returns the key of the record that a revision of a note was purged with its deletion.
-pub(crate) fn purged_revision(database: DbNumber, unid: Unid, revision: Revision) -> Vec<u8> {
-    [&meta(database, b'g')[..], &unid.0, &revision.to_bytes()].concat()
+/// Returns the key of the deletion of a note whose stub was purged.
+pub(crate) fn purged_deletion(database: DbNumber, unid: Unid) -> Vec<u8> {
+    [&meta(database, b'g')[..], &unid.0].concat()
 }
 
-/// Returns the range of keys of the purged revisions of a note.
-pub(crate) fn purged_revisions_of(database: DbNumber, unid: Unid) -> KeyRange {
-    KeyRange::prefix(&[&meta(database, b'g')[..], &unid.0].concat())
+/// Returns the key of a revision from which a purged deletion descends.
+pub(crate) fn purged_version(database: DbNumber, unid: Unid, revision: Revision) -> Vec<u8> {
+    [&meta(database, b'a')[..], &unid.0, &revision.to_bytes()].concat()
 }
 
-/// Returns the range of keys of the purged revisions of all notes.
-pub(crate) fn purged_revisions(database: DbNumber) -> KeyRange {
-    KeyRange::prefix(&meta(database, b'g'))
+/// Returns the range of keys of the revisions from which the purged deletion of a note descends.
+pub(crate) fn purged_versions_of(database: DbNumber, unid: Unid) -> KeyRange {
+    KeyRange::prefix(&[&meta(database, b'a')[..], &unid.0].concat())
 }
 
-/// Returns the revision in the key of a purged revision.
-pub(crate) fn split_purged_revision(key: &[u8]) -> Option<Revision> {
+/// Returns the ranges of keys of all that is known of purged notes.
+pub(crate) fn all_purged(database: DbNumber) -> [KeyRange; 2] {
+    [b'a', b'g'].map(|kind| KeyRange::prefix(&meta(database, kind)))
+}
+
+/// Returns the revision in the key of one from which a purged deletion descends.
+pub(crate) fn split_purged_version(key: &[u8]) -> Option<Revision> {
     split_revision(key.get(21..)?)
 }
 

@@ -83,7 +83,7 @@ mod keys;
 mod loser_records;
 mod prepared_blob;
 mod private_design;
-mod purged_revisions;
+mod purged_deletions;
 mod recent_changes;
 mod records;
 mod timed_host;

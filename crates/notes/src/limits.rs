@@ -164,8 +164,8 @@ pub const ACCESS_NAMES_PER_NOTE_MAX: usize = 10_000;
 /// Default number of days after which deletion stubs are purged. It is 90, as in Domino.
 pub const PURGE_INTERVAL_DAYS: u16 = 90;
 
-/// Number of purge intervals for which the revisions of a note are known after its deletion stub was purged.
-pub const PURGED_REVISIONS_INTERVALS: u32 = 4;
+/// Number of purge intervals for which the deletion of a note stays known after its stub was purged.
+pub const PURGED_DELETIONS_INTERVALS: u32 = 4;
 
 /// Maximum number of databases that one transaction changes.
 pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;

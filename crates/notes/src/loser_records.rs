@@ -11,7 +11,6 @@ use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::LOSERS_READ_MAX;
 use crate::note::NoteHeader;
-use crate::purged_revisions::{Kind, PurgeRun};
 use crate::records;
 
 /// Records that a version of a note has lost a conflict.
@@ -58,23 +57,22 @@ impl LosersOfDocument {
 }
 
 /// Removes records of a document whose deletion stub is being purged, unless their conflict documents still exist.
-/// Versions that were equal to the document have none. They stay known as purged revisions of the document. Returns
-/// the number of removed records. If it is `count_max`, there may be others.
+/// Versions that were equal to the document have none. Returns the number of removed records. If it is `count_max`,
+/// there may be others.
 pub(crate) fn forget_losers_of(
     reader: &dyn TableReader,
     batch: &mut Batch,
-    (purge, document): (PurgeRun, Unid),
+    (database, document): (DbNumber, Unid),
     count_max: usize,
 ) -> Result<usize> {
     let mut forgotten = 0;
-    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(purge.database, document), Direction::Backward)?;
+    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, document), Direction::Backward)?;
     while forgotten < count_max
         && let Some((key, _)) = cursor.next()?
     {
         let revision = keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?;
-        if records::find(reader, purge.database, conflict_document_unid(document, revision))?.is_none() {
+        if records::find(reader, database, conflict_document_unid(document, revision))?.is_none() {
             batch.delete(Table::Meta, key);
-            purge.record(batch, (document, revision), Kind::Version);
             forgotten += 1;
         }
     }

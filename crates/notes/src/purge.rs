@@ -17,11 +17,11 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
-use crate::limits::PURGED_REVISIONS_INTERVALS;
+use crate::limits::PURGED_DELETIONS_INTERVALS;
 use crate::loser_records::{self, LosersOfDocument};
 use crate::note::NoteHeader;
 use crate::ods::OdsVersion;
-use crate::purged_revisions::{self, Kind, PurgeRun};
+use crate::purged_deletions::{self, PurgeRun, PurgedDeletion};
 use crate::records;
 use crate::revision_record::RevisionRecord;
 use crate::unread_times::{self, day_of};
@@ -30,15 +30,15 @@ use crate::unread_times::{self, day_of};
 const RECORDS_MAX: usize = 10_000;
 
 /// Removes stubs and left records that are older than the database's purge interval, and what is known of versions that
-/// have lost against purged documents. The revisions of the notes stay known for some further intervals
-/// ([`crate::purged_revisions`]). Returns the number of removed records.
+/// have lost against purged documents. The deletions stay known for some further intervals
+/// ([`crate::purged_deletions`]). Returns the number of removed records.
 ///
 /// The caller repeats the call until it returns 0. The removal is durable on return.
 pub fn purge(database: &Database) -> Result<usize> {
     database.check_not_dropped()?;
     unread_times::purge(database)?;
     let removed = purge_stubs(database)?;
-    if removed > 0 { Ok(removed) } else { forget_revisions(database) }
+    if removed > 0 { Ok(removed) } else { forget_deletions(database) }
 }
 
 /// Removes stubs, left records and losing versions, as [`purge`] describes.
@@ -79,28 +79,37 @@ fn purge_stubs(database: &Database) -> Result<usize> {
     Ok(removed + forgotten)
 }
 
-/// Removes up to [`RECORDS_MAX`] records of purged revisions whose time is over. Returns their number.
-fn forget_revisions(database: &Database) -> Result<usize> {
+/// Removes what is known of purged notes if its time is over, [`RECORDS_MAX`] records in one transaction. Returns their
+/// number.
+fn forget_deletions(database: &Database) -> Result<usize> {
     let interval = u32::from(database.record().options.purge_interval_days);
-    let kept = interval.saturating_mul(PURGED_REVISIONS_INTERVALS);
+    let kept = interval.saturating_mul(PURGED_DELETIONS_INTERVALS);
     let first = day_of(database.clock.now()).saturating_sub(kept);
-    let old = purged_revisions::older_than(&database.store.snapshot()?, database.number, first, RECORDS_MAX)?;
-    if old.is_empty() {
-        return Ok(0);
-    }
-    let counters = database.lock();
-    database.check_not_dropped()?;
-    let mut batch = Batch::new();
-    for (key, value) in &old {
-        // Another purge may have recorded the revision again.
-        if database.store.get(Table::Meta, key)?.as_ref() == Some(value) {
-            batch.delete(Table::Meta, key);
+    let mut forgotten = 0;
+    for range in keys::all_purged(database.number) {
+        let mut rest = Some(range);
+        while let Some(range) = rest.take() {
+            let old = purged_deletions::older_than(&database.store.snapshot()?, &range, first, RECORDS_MAX)?;
+            rest = old.rest;
+            if old.records.is_empty() {
+                break;
+            }
+            let counters = database.lock();
+            database.check_not_dropped()?;
+            let mut batch = Batch::new();
+            for (key, value) in &old.records {
+                // Another purge may have recorded it again.
+                if database.store.get(Table::Meta, key)?.as_ref() == Some(value) {
+                    batch.delete(Table::Meta, key);
+                }
+            }
+            let ticket = database.store.commit(&batch)?;
+            drop(counters);
+            database.store.durable(ticket).wait()?;
+            forgotten += old.records.len();
         }
     }
-    let ticket = database.store.commit(&batch)?;
-    drop(counters);
-    database.store.durable(ticket).wait()?;
-    Ok(old.len())
+    Ok(forgotten)
 }
 
 /// What one transaction of a purge removes and records.
@@ -108,15 +117,15 @@ struct PurgeStep<'d> {
     database: &'d Database,
     run: PurgeRun,
     may_have_losers: bool,
-    /// `true` if the revisions of purged notes are recorded.
-    records_revisions: bool,
+    /// `true` if the deletions stay known.
+    records_deletions: bool,
     batch: Batch,
     losers: LosersOfDocument,
     /// Number of removed records of changes.
     removed: usize,
     /// Number of removed records of losing versions.
     forgotten: usize,
-    /// Number of recorded revisions.
+    /// Number of records about purged notes.
     recorded: usize,
     /// The last of the removed changes.
     last: Modseq,
@@ -130,7 +139,7 @@ impl<'d> PurgeStep<'d> {
             run: PurgeRun { database: database.number, day: day_of(database.clock.now()) },
             // Neither clients nor other servers bring versions to the router's queue.
             may_have_losers: record.kind != DatabaseKind::MailBox,
-            records_revisions: !record.purge_interval().is_zero() && record.ods >= OdsVersion::WITH_REVISIONS,
+            records_deletions: !record.purge_interval().is_zero() && record.ods >= OdsVersion::WITH_REVISIONS,
             batch: Batch::new(),
             losers: LosersOfDocument::default(),
             removed: 0,
@@ -153,7 +162,7 @@ impl<'d> PurgeStep<'d> {
             }
             if let Some(header) = header.as_ref().filter(|_| self.may_have_losers) {
                 self.losers.forget(store, &mut self.batch, database.number, header)?;
-                let of = (self.run, header.unid);
+                let of = (database.number, header.unid);
                 let count_max = RECORDS_MAX - self.forgotten;
                 self.forgotten += loser_records::forget_losers_of(store, &mut self.batch, of, count_max)?;
                 if self.forgotten == RECORDS_MAX {
@@ -161,8 +170,8 @@ impl<'d> PurgeStep<'d> {
                     return Ok(false);
                 }
             }
-            if let Some(header) = header.as_ref().filter(|_| self.records_revisions) {
-                self.record_revisions(header)?;
+            if let Some(header) = header.as_ref().filter(|_| self.records_deletions) {
+                self.record_deletion(header)?;
             }
             delete_stub(database, &mut self.batch, entry.note, header.as_ref())?;
         }
@@ -172,19 +181,30 @@ impl<'d> PurgeStep<'d> {
         Ok(self.recorded < RECORDS_MAX)
     }
 
-    /// Records the revisions of a note whose stub is removed: that of the deletion, and those from which it descends.
-    fn record_revisions(&mut self, stub: &NoteHeader) -> Result<()> {
-        let record = match RevisionRecord::load(self.database.store.as_ref(), self.database, stub) {
+    /// Records the deletion of a note whose stub is removed, and the revisions from which it descends.
+    fn record_deletion(&mut self, stub: &NoteHeader) -> Result<()> {
+        let store = self.database.store.as_ref();
+        let record = match RevisionRecord::load(store, self.database, stub) {
             // A damaged record does not keep the stub for ever.
             Err(error) if error.is_damage() => RevisionRecord::derived(stub),
             record => record?,
         };
         let ancestors = record.ancestors.list();
         for ancestor in ancestors {
-            self.run.record(&mut self.batch, (stub.unid, ancestor.revision), Kind::Version);
+            self.run.record_version(&mut self.batch, stub.unid, ancestor.revision);
         }
-        self.run.record(&mut self.batch, (stub.unid, stub.revision()), Kind::Deletion);
-        self.recorded += ancestors.len() + 1;
+        // An earlier note with this UNID may have been deleted, too.
+        let deletion = PurgedDeletion { revision: stub.revision(), time: stub.sequence_time };
+        let earlier = purged_deletions::load_deletion(store, self.database.number, stub.unid)?;
+        let (last, before) = match earlier {
+            Some(earlier) if earlier.revision > deletion.revision => (earlier, Some(deletion)),
+            earlier => (deletion, earlier),
+        };
+        self.run.record_deletion(&mut self.batch, stub.unid, last);
+        if let Some(before) = before.filter(|before| before.revision != last.revision) {
+            self.run.record_version(&mut self.batch, stub.unid, before.revision);
+        }
+        self.recorded += ancestors.len() + 2;
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ use crate::local_document::ID_ITEM;
 use crate::loser_records;
 use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
-use crate::purged_revisions;
+use crate::purged_deletions::PurgedDeletion;
 use crate::records;
 use crate::replica_note::{check_received, check_storable, client_id_in};
 use crate::revision_record::RevisionRecord;
@@ -271,41 +271,44 @@ impl Writer<'_, '_> {
         }
         match records::find(self.store, self.number(), arriving.unid)? {
             Some(note) => self.receive_version(note, arriving, deletions),
-            None => self.receive_new(arriving, deletions),
+            None => self.receive_new(arriving),
         }
     }
 
-    /// Takes over a note that this replica lacks. If it had one that was deleted, and the stub is purged, what becomes
-    /// of the note is decided as if the stub were still there.
-    fn receive_new(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
-        match self.purged_deletion_before(arriving, deletions)? {
-            Some((_, LoserFate::Dropped)) => Ok(ReceiveOutcome::Known { state_changed: false }),
-            Some((_, fate)) => self.keep_lost(arriving, (Side::Current, fate)),
-            None => {
-                self.create_received(arriving)?;
-                Ok(ReceiveOutcome::Taken)
-            }
+    /// Takes over a note that this replica lacks. If it had one that was deleted, and the stub is purged, the stub is
+    /// written again, and the note is received later: then the rules for deletions decide.
+    pub(crate) fn receive_new(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        if self.restore_purged_stub(arriving.unid, arriving.class)? {
+            return Ok(ReceiveOutcome::Later);
         }
+        self.create_received(arriving)?;
+        Ok(ReceiveOutcome::Taken)
     }
 
-    /// Returns the deletion that counts rather than an arriving version, and whose stub is purged here, if there is
-    /// one, with what becomes of the version.
-    pub(crate) fn purged_deletion_before(
-        &self,
-        arriving: &ReplicaNote,
-        deletions: DeletionRule,
-    ) -> Result<Option<(Revision, LoserFate)>> {
-        let Some((revision, record)) = self.purged_deletion(arriving.unid)? else { return Ok(None) };
-        let sequence_time = revision.id.time();
-        let deletion = ReplicaNote { revision, sequence_time, record, items: None, ..arriving.clone() };
-        let kind = self.part.database.record().kind;
-        Ok(match decide(kind, (&deletion, arriving), deletions).0 {
-            Arrival::Conflict { counts: Side::Current, loser } => Some((revision, loser)),
-            Arrival::Known | Arrival::Earlier | Arrival::Same { counts: Side::Current } => {
-                Some((revision, LoserFate::Dropped))
-            }
-            _ => None,
-        })
+    /// Writes the stub of a note again whose deletion was purged, so that the replica which still has the note learns
+    /// of the deletion. Returns `false` if no such deletion is known.
+    fn restore_purged_stub(&mut self, unid: Unid, class: NoteClass) -> Result<bool> {
+        let Some(PurgedDeletion { revision, time }) = self.purged_deletion(unid)? else { return Ok(false) };
+        let stub = ReplicaNote {
+            unid,
+            class,
+            is_conflict: false,
+            revision,
+            sequence_time: time,
+            record: self.purged_record(unid, revision)?,
+            created: time,
+            received: time,
+            size: None,
+            crlf_growth: 0,
+            parent: None,
+            items: None,
+            blobs: Vec::new(),
+            state: Vec::new(),
+            client_id: None,
+            is_truncated: false,
+        };
+        self.create_received(&stub)?;
+        Ok(true)
     }
 
     /// Takes over a version of a note or stub that this replica has.
@@ -390,11 +393,6 @@ impl Writer<'_, '_> {
         if counts == Side::Arriving {
             self.replace_received(note, arriving)?;
         }
-        self.keep_lost(loser, (counts, fate))
-    }
-
-    /// Keeps the version that has lost a conflict as the rules say.
-    fn keep_lost(&mut self, loser: &ReplicaNote, (counts, fate): (Side, LoserFate)) -> Result<ReceiveOutcome> {
         // The list of a new replica is there only until the first one arrives.
         let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
         let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
@@ -412,7 +410,9 @@ impl Writer<'_, '_> {
     /// the caller is the server itself.
     pub fn state_receive(&mut self, listed: &ListedNote) -> Result<bool> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
-        let Some(note) = records::find(self.store, self.number(), listed.unid)? else { return Ok(false) };
+        let Some(note) = records::find(self.store, self.number(), listed.unid)? else {
+            return self.restore_purged_stub(listed.unid, listed.class);
+        };
         if self.received_header(note)?.after.class != listed.class {
             self.drop_unchanged(note);
             return Ok(false);
@@ -716,15 +716,14 @@ impl Writer<'_, '_> {
         if self.part.created_note(unid).is_some() {
             return Ok(false);
         }
-        let revision = Revision::of_conflict_document(loser.revision, unid);
         let found = records::find(self.store, self.number(), unid)?;
-        if found.is_none() && purged_revisions::is_purged(self.store, self.number(), unid, revision)? {
+        if found.is_none() && self.purged_deletion(unid)?.is_some() {
             return Ok(false);
         }
         let document = ReplicaNote {
             unid,
             is_conflict: true,
-            revision,
+            revision: Revision::of_conflict_document(loser.revision, unid),
             record: RevisionRecord::default(),
             created: loser.sequence_time,
             parent: Some(loser.unid),
@@ -895,7 +894,10 @@ impl Writer<'_, '_> {
             Some(header) => Some(header.note),
             None => records::find(self.store, self.number(), unid)?,
         };
-        let Some(note) = found else { return Ok(KnownState::Unknown) };
+        let Some(note) = found else {
+            let is_purged = self.purged_deletion(unid)?.is_some();
+            return Ok(if is_purged { KnownState::DeletedFolder } else { KnownState::Unknown });
+        };
         let folder = ViewId(note.0);
         let header = match self.part.pending.get(&note) {
             Some(pending) => Some(pending.after.clone()),

@@ -1,7 +1,5 @@
 //! A note as replicas exchange it, and the limits of what one may bring.
 
-use std::collections::BTreeSet;
-
 use base::limits::SUMMARY_BYTES_MAX;
 use base::{Timestamp, Unid};
 use revision::{NamedItem, Register, Revision, Version};
@@ -110,16 +108,6 @@ impl ReplicaNote {
             self.blobs.clear();
             self.is_truncated = true;
         }
-    }
-
-    /// Replaces the revision by one that restores the note after its deletion, which is known to be purged. Other
-    /// servers that have purged the deletion then take the note, too.
-    pub fn restore_after(&mut self, deletion: Revision, now: Timestamp) {
-        let kept = self.revision;
-        let of_deletion = self.record.after_save(kept, deletion, &BTreeSet::new());
-        self.sequence_time = now.max(Timestamp(self.sequence_time.0.saturating_add(1)));
-        self.revision = kept.restored_after(deletion, self.sequence_time);
-        self.record = of_deletion.after_restoration(deletion, kept, self.revision);
     }
 
     pub(crate) fn version(&self) -> Version<'_, Item> {

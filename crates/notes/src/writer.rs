@@ -28,11 +28,12 @@ use crate::note::{
     NoteClass, NoteFlags, NoteHeader, REPLICATION_SETTINGS_UNID_PREFIX, Summary,
 };
 use crate::profile::is_profile_unid;
+use crate::public;
+use crate::purged_deletions::{self, PurgedDeletion};
 use crate::records;
 use crate::revision_record::{RevisionRecord, changed_names};
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::index_record::INDEX_BIT;
-use crate::{public, purged_revisions};
 
 /// The changes of a transaction to one database.
 pub struct Writer<'a, 't> {
@@ -163,10 +164,9 @@ impl Writer<'_, '_> {
             let time = stub.sequence_time;
             self.continue_revisions((stub.revision(), time, record), &mut header, &new.items);
             self.take_marks_of(stub.note, note)?;
-        } else if let Some((deletion, record)) = purged.flatten() {
-            // The identifier of a revision that a CouchDB client has made contains no time.
-            let time = deletion.id.time().min(self.part.now);
-            self.continue_revisions((deletion, time, record), &mut header, &new.items);
+        } else if let Some(PurgedDeletion { revision, time }) = purged.flatten() {
+            let record = self.purged_record(unid, revision)?;
+            self.continue_revisions((revision, time, record), &mut header, &new.items);
         }
         if new.unid.is_some() {
             self.take_pending_marks(unid, note)?;
@@ -623,14 +623,18 @@ impl Writer<'_, '_> {
         if header.is_stub() { Ok(Some(header)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
     }
 
-    /// Returns the last deletion of a note with a UNID whose stub was purged, and the revisions from which it descends.
-    pub(crate) fn purged_deletion(&self, unid: Unid) -> Result<Option<(Revision, RevisionRecord)>> {
+    /// Returns the last deletion of a note with a UNID whose stub was purged, if it is still known.
+    pub(crate) fn purged_deletion(&self, unid: Unid) -> Result<Option<PurgedDeletion>> {
         if self.part.counters.purged_modseq == Modseq(0) {
             return Ok(None);
         }
-        let found = purged_revisions::load_deletion(self.store, self.number(), unid)?;
-        let record = |ancestors| RevisionRecord { ancestors, changes: ItemChanges::default() };
-        Ok(found.map(|(deletion, ancestors)| (deletion, record(ancestors))))
+        purged_deletions::load_deletion(self.store, self.number(), unid)
+    }
+
+    /// Returns the record of a deletion whose stub was purged.
+    pub(crate) fn purged_record(&self, unid: Unid, deletion: Revision) -> Result<RevisionRecord> {
+        let ancestors = purged_deletions::load_ancestors(self.store, self.number(), (unid, deletion))?;
+        Ok(RevisionRecord { ancestors, changes: ItemChanges::default() })
     }
 
     pub(crate) fn record_design_change(&mut self, note: NoteId, class: NoteClass) {

@@ -1,6 +1,5 @@
 //! The replica that takes notes over: which of them it lacks, and which the source may bring.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -255,15 +254,12 @@ impl Target {
             } else if !is_lacking()? {
                 compared.missing.push(note);
             } else {
-                let purged = reading.purged_deletion(note.unid, note.revision)?;
-                if purged == Some(note.revision) {
+                match reading.purged_deletion(note.unid, note.revision)? {
                     // It is the deletion itself.
-                    continue;
-                }
-                if self.held_back == HeldBackNotes::Left && (purged.is_some() || was_deleted(&note)) {
-                    statistics.held_back += 1;
-                } else {
-                    compared.missing.push(note);
+                    Some(deletion) if deletion == note.revision => {}
+                    Some(_) => compared.known.push(note),
+                    None if self.held_back == HeldBackNotes::Left && was_deleted(&note) => statistics.held_back += 1,
+                    None => compared.missing.push(note),
                 }
             }
         }
@@ -403,7 +399,6 @@ impl Target {
                     continue;
                 }
                 self.check_contents(note, &known)?;
-                let note = &*self.restored_if_purged(note)?;
                 match writer.note_receive(note, rule)? {
                     ReceiveOutcome::Later => {
                         is_interrupted = true;
@@ -432,22 +427,6 @@ impl Target {
                 return Ok(restored_folder);
             }
         }
-    }
-
-    /// Returns a note that was held back until a user wanted it, restored after its deletion.
-    fn restored_if_purged<'n>(&self, note: &'n ReplicaNote) -> Result<Cow<'n, ReplicaNote>> {
-        // A part of a document stays the version that the source has as a whole.
-        if self.held_back == HeldBackNotes::Left || note.items.is_none() || note.is_truncated {
-            return Ok(Cow::Borrowed(note));
-        }
-        let reading = self.reader.read()?;
-        let purged = reading.purged_deletion(note.unid, note.revision)?;
-        let Some(deletion) = purged.filter(|_| reading.find(note.unid).is_ok_and(|found| found.is_none())) else {
-            return Ok(Cow::Borrowed(note));
-        };
-        let mut restored = note.clone();
-        restored.restore_after(deletion, self.databases.clock().now());
-        Ok(Cow::Owned(restored))
     }
 
     /// Logs folders that have arrived and have the name of another one. Two servers that had not met can make both.

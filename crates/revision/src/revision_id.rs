@@ -104,12 +104,6 @@ impl Revision {
         self.child(RevisionId::new(time, digest(b"deletion\0", &[&self.to_bytes()])))
     }
 
-    /// Returns the revision of a version that restores the contents of this one after its deletion.
-    #[must_use]
-    pub fn restored_after(self, deletion: Self, time: Timestamp) -> Self {
-        deletion.child(RevisionId::new(time, digest(b"restored\0", &[&self.to_bytes(), &deletion.to_bytes()])))
-    }
-
     /// Returns `true` if a version of this revision with a stated time counts rather than one with another time.
     ///
     /// The identifier of a save that a server has made contains its time, so there the stated time that is this one

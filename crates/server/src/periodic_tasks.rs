@@ -87,7 +87,7 @@ fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result
     if let Some(error) = failed {
         return Err(error.into());
     }
-    Ok((removed > 0).then(|| format!("purged {removed} deletion stubs")))
+    Ok((removed > 0).then(|| format!("purged {removed} records of deletions")))
 }
 
 /// Removes the expired deletions of one database and returns their number.

@@ -13,7 +13,7 @@ use base::{Name, NoteId, Random, Unid};
 use couchdb::changes::{ChangesOptions, read_step};
 use couchdb::compression::AttachmentDecompressor;
 use couchdb::leaves::Leaves;
-use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, missing_revisions, open_revisions};
+use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, open_revisions};
 use couchdb::sequence::Since;
 use couchdb::write::{Revisions, SentDocument, Target};
 use notes::change_log::ChangeCursor;
@@ -373,28 +373,32 @@ fn documents_that_are_not_valid_are_refused_by_themselves() {
     assert_eq!(server.leaves(), (BTreeSet::new(), None), "nothing was stored");
 }
 
-#[test]
-fn a_document_whose_deletion_was_purged_does_not_come_back_unchanged() {
-    let server = Server::new(1);
-    let first = server.put(&json!({ "_id": ID, "text": "one" }), Revisions::OfServer).expect("it is taken");
-    let deletion = json!({ "_id": ID, "_rev": first, "_deleted": true });
-    let deleted = server.put(&deletion, Revisions::OfServer).expect("it is taken");
+/// Deletes a document and lets the server purge the deletion.
+fn delete_and_purge(server: &Server, id: &str) {
+    let read = server.get(id, None).expect("it exists")["_rev"].clone();
+    server.put(&json!({ "_id": id, "_rev": read, "_deleted": true }), Revisions::OfServer).expect("it is taken");
+    purge_all(server);
+}
+
+fn purge_all(server: &Server) {
     server.clock.advance(Duration::from_secs(100 * 86_400));
     while purge::purge(&server.database).expect("a sound store") > 0 {}
-    let missing = |revision: &str| {
-        let question = BTreeMap::from([(ID.to_owned(), vec![revision.to_owned()])]);
-        let reader = server.reader();
-        let missing = missing_revisions(&reader.read().expect("a snapshot"), &question).expect("a sound store");
-        !missing.is_empty()
-    };
-    assert!(!missing(&first) && !missing(&deleted));
-    // A client that does not ask brings the document, with the revision that it has.
+}
+
+#[test]
+fn a_client_that_brings_a_document_with_a_purged_deletion_gets_the_deletion() {
+    let server = Server::new(1);
+    let first = server.put(&json!({ "_id": ID, "text": "one" }), Revisions::OfServer).expect("it is taken");
+    delete_and_purge(&server, ID);
+    assert_eq!(server.changes().len(), 0, "new clients need not know it");
     let brought = json!({ "_id": ID, "_rev": first, "text": "one" });
     assert_eq!(server.put(&brought, Revisions::OfClient).as_ref(), Ok(&first));
-    assert_eq!(server.get(ID, None), None);
+    assert_eq!(
+        (server.get(ID, None).expect("it exists")["_deleted"].clone(), server.changes().len()),
+        (true.into(), 1)
+    );
     // It has changed the document without knowledge of the deletion.
     let edited = format!("2-{}", "a".repeat(32));
-    assert!(missing(&edited));
     let first_id = first.strip_prefix("1-").expect("the first revision");
     let revisions = json!({ "start": 2, "ids": ["a".repeat(32), first_id] });
     let edit = json!({ "_id": ID, "_rev": edited, "_revisions": revisions, "text": "two" });
@@ -404,45 +408,40 @@ fn a_document_whose_deletion_was_purged_does_not_come_back_unchanged() {
 
 #[test]
 fn an_id_can_be_used_again_after_its_deletion_was_purged_everywhere() {
-    let first = Server::new(1);
-    let second = Server::new(2);
-    second.pull(&first);
-    for text in ["one", "two"] {
-        let read = first.get(ID, None).map(|document| document["_rev"].clone());
-        let mut document = json!({ "_id": ID, "text": text });
-        document.as_object_mut().expect("an object").extend(read.map(|read| ("_rev".to_owned(), read)));
-        first.put(&document, Revisions::OfServer).expect("it is taken");
-    }
-    let read = first.get(ID, None).expect("it exists")["_rev"].clone();
-    first.put(&json!({ "_id": ID, "_rev": read, "_deleted": true }), Revisions::OfServer).expect("it is taken");
-    second.pull(&first);
-    for server in [&first, &second] {
-        server.clock.advance(Duration::from_secs(100 * 86_400));
-        while purge::purge(&server.database).expect("a sound store") > 0 {}
-    }
-    // One client asks the server for a revision, another one brings its own, which has fewer saves than the deletion.
-    let made = first.put(&json!({ "_id": ID, "text": "three" }), Revisions::OfServer).expect("it is taken");
-    assert!(made.starts_with("4-"), "{made}");
-    second.pull(&first);
-    assert_eq!(second.get(ID, None).expect("it exists")["text"], "three");
-    let again = json!({ "_id": ID, "_rev": made, "text": "four" });
-    second.put(&again, Revisions::OfServer).expect("the revision is a leaf");
-    let brought = json!({ "_id": "other", "_rev": format!("1-{}", "b".repeat(32)), "text": "brought" });
-    for (server, deletes) in [(&first, true), (&second, false)] {
-        if deletes {
-            let made = server.put(&json!({ "_id": "other", "text": "x" }), Revisions::OfServer).expect("it is taken");
-            let edited = json!({ "_id": "other", "_rev": made, "text": "y" });
-            let made = server.put(&edited, Revisions::OfServer).expect("it is taken");
-            let deletion = json!({ "_id": "other", "_rev": made, "_deleted": true });
-            server.put(&deletion, Revisions::OfServer).expect("it is taken");
-            second.pull(&first);
+    for (revisions, is_editor) in [
+        (Revisions::OfServer, true),
+        (Revisions::OfServer, false),
+        (Revisions::OfClient, true),
+        (Revisions::OfClient, false),
+    ] {
+        let first = Server::new(1);
+        let second = Server::new(2);
+        second.pull(&first);
+        for text in ["one", "two"] {
+            let read = first.get(ID, None).map(|document| document["_rev"].clone());
+            let mut document = json!({ "_id": ID, "text": text });
+            document.as_object_mut().expect("an object").extend(read.map(|read| ("_rev".to_owned(), read)));
+            first.put(&document, Revisions::OfServer).expect("it is taken");
         }
-        server.clock.advance(Duration::from_secs(100 * 86_400));
-        while purge::purge(&server.database).expect("a sound store") > 0 {}
-    }
-    first.put(&brought, Revisions::OfClient).expect("it is taken");
-    second.pull(&first);
-    for server in [&first, &second] {
-        assert_eq!(server.get("other", None).expect("it exists")["text"], "brought");
+        second.pull(&first);
+        let old = second.get(ID, None).expect("it exists");
+        delete_and_purge(&first, ID);
+        second.pull(&first);
+        purge_all(&second);
+        let mut again = json!({ "_id": ID, "text": "three" });
+        if revisions == Revisions::OfClient {
+            again["_rev"] = format!("1-{}", "b".repeat(32)).into();
+        }
+        let person = if is_editor { ANN } else { BOB };
+        first.put_as(person, &again, revisions).expect("it is taken");
+        second.pull(&first);
+        // A client that still has the old version brings it. It does not come back as a conflict.
+        second.put(&old, Revisions::OfClient).expect("it is known");
+        second.pull(&first);
+        first.pull(&second);
+        for server in [&first, &second] {
+            let document = server.get(ID, None).expect("it exists");
+            assert_eq!((&document["text"], document.get("_conflicts")), (&"three".into(), None), "{revisions:?}");
+        }
     }
 }

@@ -411,9 +411,6 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::purged_deletion", From(Reader), |c| {
         c.read(|r| r.purged_deletion(UNID, Revision::first(Timestamp(0), UNID)).map(|deletion| deletion.is_none()))
     }),
-    ("DatabaseSnapshot::last_purged_deletion", From(Reader), |c| {
-        c.read(|r| r.last_purged_deletion(UNID).map(|deletion| deletion.is_none()))
-    }),
     ("DatabaseSnapshot::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),

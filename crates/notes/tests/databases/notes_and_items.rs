@@ -84,7 +84,7 @@ fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
 }
 
 #[test]
-fn the_revisions_of_a_purged_note_stay_known_for_some_intervals() {
+fn purged_deletions_stay_known_for_some_intervals() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let create = |writer: &mut Writer<'_, '_>| writer.note_create(NewNote::document(Vec::new()));

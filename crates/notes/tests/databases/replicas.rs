@@ -11,7 +11,7 @@ use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::save::{OnConflict, SaveOptions, SaveOutcome};
 use notes::{
     Access, Database, DatabaseKind, DatabaseOptions, ExpectedVersion, Item, ItemValue, Marks, NewDatabase, NewNote,
-    NoteClass, Writer, level,
+    NoteClass, Writer, level, purge,
 };
 use proptest::prelude::*;
 use revision::{DeletionRule, Register, Revision};
@@ -600,34 +600,40 @@ fn a_losing_version_can_be_restored_whatever_the_options_of_a_replica() {
 
 #[test]
 fn a_message_in_a_folder_that_is_deleted_elsewhere_is_in_the_inbox() {
-    let replicas = [Replica::of_kind(0, DatabaseKind::Mail), Replica::of_kind(1, DatabaseKind::Mail)];
-    let [one, other] = &replicas;
-    let rule = DeletionRule::DeletionsCount;
-    let inbox = one.write(|writer| writer.folder_create("INBOX", &[]));
-    let project = one.write(|writer| writer.folder_create("Project", &[]));
-    let message = NewNote { folders: vec![inbox], ..NewNote::document(vec![Item::text("Subject", "x")]) };
-    let note = one.write(|writer| writer.note_create(message));
-    other.pull(one, rule);
-    // One server files the message. On the other, the folder is still empty, and is deleted.
-    one.world.clock.advance(Duration::from_secs(10));
-    one.write(|writer| writer.folder_add(note, project));
-    one.write(|writer| writer.folder_remove(note, inbox));
-    other.write(|writer| {
-        let folders = writer.folders()?;
-        let project = folders.iter().find(|folder| folder.title == "Project").expect("it has arrived");
-        writer.folder_delete(project.view)
-    });
-    for (target, source) in [(other, one), (one, other), (other, one), (one, other)] {
-        target.pull(source, rule);
-    }
-    assert_eq!(one.state(), other.state());
-    for replica in &replicas {
-        assert_sound(&replica.database);
-        assert_eq!(replica.folders().len(), 1);
-        let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
-        let reading = access.read().expect("a snapshot");
-        let count = reading.folder(replica.folders()[0]).and_then(|folder| folder.totals()).expect("sound").count;
-        assert_eq!(count, 1, "the message is in the inbox");
+    for is_purged in [false, true] {
+        let replicas = [Replica::of_kind(0, DatabaseKind::Mail), Replica::of_kind(1, DatabaseKind::Mail)];
+        let [one, other] = &replicas;
+        let rule = DeletionRule::DeletionsCount;
+        let inbox = one.write(|writer| writer.folder_create("INBOX", &[]));
+        let project = one.write(|writer| writer.folder_create("Project", &[]));
+        let message = NewNote { folders: vec![inbox], ..NewNote::document(vec![Item::text("Subject", "x")]) };
+        let note = one.write(|writer| writer.note_create(message));
+        other.pull(one, rule);
+        // One server files the message. On the other, the folder is still empty, and is deleted.
+        one.world.clock.advance(Duration::from_secs(10));
+        one.write(|writer| writer.folder_add(note, project));
+        one.write(|writer| writer.folder_remove(note, inbox));
+        other.write(|writer| {
+            let folders = writer.folders()?;
+            let project = folders.iter().find(|folder| folder.title == "Project").expect("it has arrived");
+            writer.folder_delete(project.view)
+        });
+        if is_purged {
+            other.world.clock.advance(Duration::from_secs(100 * 86_400));
+            while purge::purge(&other.database).expect("a sound store") > 0 {}
+        }
+        for (target, source) in [(other, one), (one, other), (other, one), (one, other)] {
+            target.pull(source, rule);
+        }
+        assert_eq!(one.state(), other.state());
+        for replica in &replicas {
+            assert_sound(&replica.database);
+            assert_eq!(replica.folders().len(), 1);
+            let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
+            let reading = access.read().expect("a snapshot");
+            let count = reading.folder(replica.folders()[0]).and_then(|folder| folder.totals()).expect("sound").count;
+            assert_eq!(count, 1, "the message is in the inbox");
+        }
     }
 }
 

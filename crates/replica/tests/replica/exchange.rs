@@ -17,7 +17,7 @@ use notes::{
     purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
-use revision::conflict_document_unid;
+use revision::{Revision, conflict_document_unid};
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 
@@ -167,6 +167,19 @@ impl Server {
         reading.header(note).expect("a sound store").expect("it exists").folders[0].uid.0
     }
 
+    /// Forgets the deletions that this server has purged, as it does after some further intervals.
+    fn forget_purged(&self) {
+        self.clock.advance(Duration::from_secs(400 * 86_400));
+        while purge::purge(&self.database).expect("a sound store") > 0 {}
+    }
+
+    fn revision(&self, number: u8) -> Revision {
+        self.write(|writer| {
+            let note = writer.find(Unid([number; 16]))?.expect("it exists");
+            Ok(writer.header(note)?.expect("it exists").revision())
+        })
+    }
+
     pub(crate) fn save(&self, number: u8, subject: &str) {
         self.write(|writer| {
             let note = writer.find(Unid([number; 16]))?.expect("it exists");
@@ -204,7 +217,8 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
     hub.write(|writer| writer.note_delete(note));
     hub.purge();
-    // The laptop was away for longer than the purge interval. It has edited one document and created another one.
+    hub.forget_purged();
+    // The laptop was away for longer than purged deletions are known. It has edited one document and created another.
     laptop.create(20);
     let edited = laptop.write(|writer| writer.find(Unid([4; 16]))).expect("it exists");
     laptop.save(4, "edited");
@@ -233,75 +247,76 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     assert!(!hub.has(3));
     assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
     assert!(hub.has(3));
-    // It is restored after its deletion, so the laptop gets that revision, and all agree.
-    assert_eq!(laptop.pull(&hub).held_back, 0);
-    let revision = |server: &Server| {
-        server.write(|writer| {
-            let note = writer.find(Unid([3; 16]))?.expect("it exists");
-            Ok(writer.header(note)?.expect("it exists").revision())
-        })
-    };
-    assert_eq!(revision(&hub), revision(&laptop));
-    assert_eq!(revision(&hub).sequence, 3, "a creation, a deletion and a restoration");
 }
 
 #[test]
-fn deletion_that_is_forgotten_counts_for_what_the_peer_got_afterwards() {
+fn purged_deletion_reaches_a_replica_that_brings_the_document_later() {
     let (hub, laptop) = two();
+    let spoke = Server::new(3);
+    spoke.pull(&hub);
     // The laptop takes the last edit of the hub, which does not pull from it again before it deletes the document.
     let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
     hub.save(3, "edited on the hub");
     laptop.pull(&hub);
     hub.write(|writer| writer.note_delete(note));
-    hub.purge();
-    let pulled = hub.pull(&laptop);
-    assert_eq!((pulled.received, pulled.held_back), (0, 1), "the contents came to the laptop after the position");
-    assert!(!hub.has(3));
-    // What was saved without knowledge of the deletion is new.
-    laptop.save(3, "edited on the laptop");
-    assert_eq!(hub.pull(&laptop).received, 1);
-    assert!(hub.has(3));
-}
-
-#[test]
-fn edit_that_loses_to_a_forgotten_deletion_becomes_a_conflict_document_once() {
-    let (hub, laptop) = two();
-    laptop.save(3, "edited on the laptop");
-    ["first", "second"].into_iter().for_each(|subject| hub.save(3, subject));
-    let edit = laptop.write(|writer| {
-        let note = writer.find(Unid([3; 16]))?.expect("it exists");
-        Ok(writer.header(note)?.expect("it exists").revision())
-    });
-    let kept = conflict_document_unid(Unid([3; 16]), edit);
-    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
-    hub.write(|writer| writer.note_delete(note));
-    hub.purge();
-    // As if the stub were still there: the deletion takes the place of the edit that it has deleted.
-    assert_eq!(hub.pull(&laptop).conflicts, 1);
-    let document = hub.write(|writer| writer.find(kept)).expect("the edit is kept");
-    assert!(!hub.has(3));
-    // Somebody deletes it. It is not made again when everything is compared.
-    hub.write(|writer| writer.note_delete(document));
-    hub.purge();
-    hub.set_list(AclLevel::Designer);
-    let pulled = hub.pull(&laptop);
-    assert!(pulled.listed > 10, "{pulled:?}");
-    assert_eq!((pulled.conflicts, hub.write(|writer| writer.find(kept))), (0, None));
-}
-
-#[test]
-fn document_that_is_taken_again_after_its_purged_deletion_reaches_servers_that_have_purged_it() {
-    let (hub, laptop) = two();
-    let spoke = Server::new(3);
-    spoke.pull(&hub);
-    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
-    hub.write(|writer| writer.note_delete(note));
     spoke.pull(&hub);
     [&hub, &spoke].into_iter().for_each(Server::purge);
-    assert_eq!(spoke.pull(&laptop).held_back, 1, "they have never replicated directly");
-    assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
-    spoke.pull(&hub);
-    assert!(spoke.has(3));
+    laptop.pull(&hub);
+    assert!(laptop.has(3), "the laptop has not heard of the deletion");
+    for server in [&hub, &spoke] {
+        let pulled = server.pull_with(&laptop, HeldBackNotes::Taken);
+        assert_eq!(pulled.held_back, 0, "{pulled:?}");
+        assert!(!server.has(3), "the contents came to the laptop after the position, or they have never met");
+    }
+    assert_eq!(laptop.pull(&hub).deleted, 1);
+    assert!(!laptop.has(3));
+    // The deletion is purged again, and then nobody has the document.
+    [&hub, &spoke, &laptop].into_iter().for_each(Server::purge);
+    for (target, source) in [(&hub, &laptop), (&laptop, &spoke), (&spoke, &hub)] {
+        target.pull(source);
+        assert!(!target.has(3));
+    }
+}
+
+#[test]
+fn edit_without_knowledge_of_a_purged_deletion_counts_as_if_the_stub_were_there() {
+    for (saves, survives) in [(1, true), (2, false)] {
+        let (hub, laptop) = two();
+        laptop.save(3, "edited on the laptop");
+        laptop.save(3, "edited again");
+        let edit = laptop.revision(3);
+        (0..saves).for_each(|save| hub.save(3, &format!("edit {save}")));
+        let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+        if !survives {
+            // The deletion takes the place of the edit that it has deleted, which is greater.
+            hub.save(3, "the last edit");
+        }
+        hub.write(|writer| writer.note_delete(note));
+        hub.purge();
+        hub.pull(&laptop);
+        laptop.pull(&hub);
+        hub.pull(&laptop);
+        let kept = conflict_document_unid(Unid([3; 16]), edit);
+        for server in [&hub, &laptop] {
+            assert_eq!(server.has(3), survives);
+            assert_eq!(server.write(|writer| writer.find(kept)).is_some(), !survives);
+        }
+        if survives {
+            continue;
+        }
+        // The conflict document is deleted, and does not come back either.
+        let document = hub.write(|writer| writer.find(kept)).expect("the edit is kept");
+        hub.write(|writer| writer.note_delete(document));
+        hub.purge();
+        let copy = laptop.write(|writer| writer.find(kept)).expect("it has come");
+        laptop.write(|writer| writer.marks_set(copy, Marks::FLAGGED, &[]));
+        hub.pull(&laptop);
+        laptop.pull(&hub);
+        for server in [&hub, &laptop] {
+            let found = server.write(|writer| writer.find(kept));
+            assert_eq!(found.and_then(|found| server.write(|writer| writer.note(found))), None);
+        }
+    }
 }
 
 #[test]
@@ -313,6 +328,7 @@ fn target_that_missed_purged_deletions_compares_everything_and_gets_nothing_back
         let note = server.write(|writer| writer.find(Unid([number; 16]))).expect("it exists");
         server.write(|writer| writer.note_delete(note));
         server.purge();
+        server.forget_purged();
     }
     let pulled = laptop.pull(&hub);
     assert!(pulled.listed >= 10, "deletions after the position were purged, so everything is compared: {pulled:?}");

@@ -74,7 +74,12 @@ impl PushTarget for Hub<'_> {
             if self.repeats {
                 self.server.write(write);
             }
-            match self.server.write(write) {
+            let outcome = match self.server.write(write) {
+                // The stub of the document was written again.
+                ReceiveOutcome::Later => self.server.write(write),
+                outcome => outcome,
+            };
+            match outcome {
                 ReceiveOutcome::Known { .. } => Written::Known,
                 ReceiveOutcome::Merged => Written::Merged,
                 ReceiveOutcome::Conflict => Written::Conflict,

@@ -188,22 +188,30 @@ impl ReplicaWrite {
         check_version(&access.read()?, &note, now.after(CLOCK_AHEAD_MAX))?;
         let rule = access.database().record().deletion_rule();
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
-        context.write(access, |writer| {
-            contents.into_iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
+        let receive = |writer: &mut Writer<'_, '_>| {
+            contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
             let outcome = writer.note_receive_from_person(&note, rule)?;
             if note.items.is_some() {
                 check_quota(writer)?;
             }
-            match outcome {
-                ReceiveOutcome::Known { .. } => Ok(Outcome::Known),
-                ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Ok(Outcome::Taken),
-                ReceiveOutcome::Merged => Ok(Outcome::Merged),
+            Ok(match outcome {
+                ReceiveOutcome::Known { .. } => Some(Outcome::Known),
+                ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Some(Outcome::Taken),
+                ReceiveOutcome::Merged => Some(Outcome::Merged),
                 ReceiveOutcome::Conflict | ReceiveOutcome::LoserRestorable | ReceiveOutcome::Dropped { .. } => {
-                    Ok(Outcome::Conflict)
+                    Some(Outcome::Conflict)
                 }
-                ReceiveOutcome::Later => Err(Error::Unavailable),
+                ReceiveOutcome::Later => None,
+            })
+        };
+        // If the deletion of the document was purged, the first transaction has written its stub again.
+        for _ in 0..2 {
+            let CallOutcome { reply, ticket } = context.write(access, receive)?;
+            if let Some(reply) = reply {
+                return Ok(CallOutcome { reply, ticket });
             }
-        })
+        }
+        Err(Error::Unavailable)
     }
 }
 

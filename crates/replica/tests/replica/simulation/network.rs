@@ -438,8 +438,8 @@ impl Network {
             let purges = if self.away.is_some() { self.away != Some(number) } else { self.disasters.below(4) > 0 };
             if purges {
                 let (purged, expired) = server.purge();
-                if matches!(self.wrong, Some(WrongExchange::MarksMakeNew | WrongExchange::PurgedAreForgotten)) {
-                    server.forget_purged_revisions();
+                if self.wrong.is_some_and(WrongExchange::forgets_purged_deletions) {
+                    server.forget_purged_deletions();
                 }
                 self.purged.extend(purged);
                 self.expired.extend(expired);

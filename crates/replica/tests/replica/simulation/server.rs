@@ -282,11 +282,11 @@ impl Server {
         (&before - &stubs(), &values - &self.values())
     }
 
-    /// Removes what is known of purged revisions, as if many purge intervals had passed.
-    pub(super) fn forget_purged_revisions(&self) {
-        let [start, end] = [b'g', b'h'].map(|kind| [&self.database.number().to_key()[..], &[kind]].concat());
+    /// Removes what is known of purged deletions, as if many purge intervals had passed.
+    pub(super) fn forget_purged_deletions(&self) {
+        let key = |kind: u8| [&self.database.number().to_key()[..], &[kind]].concat();
         let mut batch = Batch::new();
-        batch.delete_range(Table::Meta, &start, &end);
+        [b'a', b'g'].into_iter().for_each(|kind| batch.delete_range(Table::Meta, &key(kind), &key(kind + 1)));
         self.databases.store().commit(&batch).expect("it is written");
     }
 

@@ -48,16 +48,21 @@ pub(super) enum WrongExchange {
     NoViews,
     /// A document that arrives replaces a deletion, whatever the deletion knows.
     EditsReplaceDeletions,
-    /// Documents are received whose deletion was purged.
+    /// Documents are received whose deletion was purged and is forgotten.
     HeldBackAreTaken,
-    /// Documents of which only marks, keywords or folders have changed count as new, and which revisions were purged is
-    /// not known any more.
+    /// Documents of which only marks, keywords or folders have changed count as new, long after their deletion was
+    /// purged.
     MarksMakeNew,
-    /// Nobody knows which revisions were purged, as it is long after the purge.
+    /// Nobody knows which deletions were purged.
     PurgedAreForgotten,
 }
 
 impl WrongExchange {
+    /// Returns `true` if purged deletions are forgotten at once.
+    pub(super) fn forgets_purged_deletions(self) -> bool {
+        matches!(self, Self::HeldBackAreTaken | Self::MarksMakeNew | Self::PurgedAreForgotten)
+    }
+
     /// Changes a question before the source reads it. `current` is the position of the source.
     pub(super) fn distort_question(self, question: &mut Question, current: Option<Position>) {
         match (self, question, current) {
