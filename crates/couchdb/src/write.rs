@@ -418,6 +418,7 @@ impl Target<'_> {
         let depositor = self.reader.downgrade();
         let accesses = [&depositor];
         let mut rest = documents;
+        let mut is_repeated = false;
         while !rest.is_empty() {
             let ready: Vec<ReadyDocument> = {
                 let reading = self.reader.read()?;
@@ -437,9 +438,11 @@ impl Target<'_> {
             }
             check_quota(&writer, &ready)?;
             *ticket = (*ticket).max(transaction.commit()?);
-            if written.is_empty() {
+            // The first transaction may have written only the stub of a document whose deletion was purged.
+            if written.is_empty() && is_repeated {
                 return Err(Error::Unavailable);
             }
+            is_repeated = written.is_empty();
             rest = &rest[written.len()..];
             saved.append(&mut written);
         }

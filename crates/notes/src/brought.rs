@@ -22,6 +22,7 @@ use crate::limits::{BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX};
 use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
+use crate::purged_deletions;
 use crate::records;
 use crate::replica::{KnownState, ReceiveOutcome};
 use crate::replica_note::{ReplicaNote, StateName, check_received};
@@ -29,11 +30,11 @@ use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
 
 impl DatabaseSnapshot<'_> {
-    /// Returns `true` if this replica has a version that a person could bring, or one that descends from it, or if it
-    /// has lost a conflict.
+    /// Returns `true` if a version that a person could bring is known: this replica has it, or one that descends from
+    /// it, it has lost a conflict, or it was deleted and the deletion is purged.
     pub fn knows_brought(&self, unid: Unid, revision: Revision) -> Result<bool> {
         let is_loser = || Ok::<_, Error>(self.losers(unid)?.iter().any(|loser| loser.revision == revision));
-        Ok(self.knows_revision(unid, revision)? || is_loser()?)
+        Ok(self.knows_revision(unid, revision)? || is_loser()? || self.purged_deletion(unid, revision)?.is_some())
     }
 }
 
@@ -78,6 +79,9 @@ impl Writer<'_, '_> {
             return Ok(ReceiveOutcome::Later);
         }
         let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
+            if self.purged_stub_restore(arriving.unid, arriving.revision)? {
+                return Ok(ReceiveOutcome::Later);
+            }
             let confirmed = self.with_confirmed_ancestors(arriving, None);
             return self.create_brought(&confirmed);
         };
@@ -104,6 +108,23 @@ impl Writer<'_, '_> {
             self.part.pending_header(note)?;
         }
         taken
+    }
+
+    /// Writes the stub of a document again whose deletion was purged, if the caller names a version that the deletion
+    /// knew, or may create documents. The rules for stubs then decide about what the caller brings. Returns `false` if
+    /// there is such a document or stub, or no deletion is known.
+    pub fn purged_stub_restore(&mut self, unid: Unid, revision: Revision) -> Result<bool> {
+        self.require_level(AclLevel::Depositor)?;
+        if records::find(self.store, self.number(), unid)?.is_some() {
+            return Ok(false);
+        }
+        let Some(deletion) = self.purged_deletion(unid)?.filter(|deletion| deletion.class.is_document()) else {
+            return Ok(false);
+        };
+        let number = self.number();
+        let is_known =
+            deletion.revision == revision || purged_deletions::is_purged_version(self.store, number, (unid, revision))?;
+        if is_known || self.part.grant.may_create() { self.write_purged_stub(unid) } else { Ok(false) }
     }
 
     /// Joins marks, keywords and folders that the caller has changed in a local replica with those of a document, under
@@ -199,7 +220,8 @@ impl Writer<'_, '_> {
         if let Some(parent) = arriving.parent {
             self.check_depth(arriving.unid, parent)?;
         }
-        self.receive_new(arriving)
+        self.create_received(arriving)?;
+        Ok(ReceiveOutcome::Taken)
     }
 
     /// Keeps the deletion of a document that this replica has not received yet, so that the document does not come back
@@ -234,12 +256,11 @@ impl Writer<'_, '_> {
             return self.check_editors(&summary.items, items);
         }
         // Who could not read the document may not find out whether it was deleted, nor replace it.
-        let summary = self.part.stored_summary(note)?;
-        let access_items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        let visible = header.flags.difference(NoteFlags::PUBLIC);
-        if !self.part.grant.may_see(visible, access_items) {
+        if !self.may_see_stub(note, &header)? {
             return Err(Error::not_found(format!("note {note}")));
         }
+        let summary = self.part.stored_summary(note)?;
+        let access_items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         if let Some(items) = &arriving.items {
             self.check_editors(access_items, items)?;
             if let Some(parent) = arriving.parent.filter(|parent| header.parent != Some(*parent)) {
@@ -278,7 +299,19 @@ impl Writer<'_, '_> {
 
     /// Returns `true` if the stored version, which the caller may read, is a version or descends from it.
     fn is_known_to_reader(&mut self, note: NoteId, arriving: &ReplicaNote) -> Result<bool> {
-        Ok(self.is_visible(note)? && self.current_version(note)?.version().knows(arriving.revision))
+        let stub = self.part.stored_header(note)?.filter(NoteHeader::is_stub);
+        let may_read = match &stub {
+            Some(stub) => self.may_see_stub(note, stub)?,
+            None => self.is_visible(note)?,
+        };
+        Ok(may_read && self.current_version(note)?.version().knows(arriving.revision))
+    }
+
+    /// Returns `true` if the caller could read a document that is deleted.
+    fn may_see_stub(&mut self, note: NoteId, stub: &NoteHeader) -> Result<bool> {
+        let summary = self.part.stored_summary(note)?;
+        let access_items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
+        Ok(self.part.grant.may_see(stub.flags.difference(NoteFlags::PUBLIC), access_items))
     }
 
     /// Returns `true` if a version that was not taken is neither the stored one nor one of its ancestors.

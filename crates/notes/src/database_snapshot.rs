@@ -201,6 +201,11 @@ impl<'d> DatabaseSnapshot<'d> {
         found.map_or(Ok(false), |header| self.has_version(&header, revision))
     }
 
+    /// Returns `true` if a note with a UNID was deleted here, its stub was purged, and the deletion is still known.
+    pub fn has_purged_deletion(&self, unid: Unid) -> Result<bool> {
+        Ok(purged_deletions::load_deletion(&self.snapshot, self.database.number, unid)?.is_some())
+    }
+
     /// Returns the deletion of a note whose stub was purged here, if that descends from a revision, or is it. Returns
     /// `None` if this is not known any more.
     pub fn purged_deletion(&self, unid: Unid, revision: Revision) -> Result<Option<Revision>> {

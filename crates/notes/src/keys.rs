@@ -19,6 +19,8 @@
 //! | `meta` | database, `i` | instances |
 //! | `meta` | database, `p`, server | what was received from another server |
 //! | `meta` | database, `l`, UNID, sequence number, id | a version of the note that lost a conflict; empty |
+//! | `meta` | database, `g`, UNID | the deletion of a note whose stub was purged ([`crate::purged_deletions`]) |
+//! | `meta` | database, `a`, UNID, sequence number, id | a revision from which such a deletion descends |
 //! | `meta` | database, `o`, person, id | a document of a CouchDB client that does not replicate |
 //! | `meta` | database, `u`, user, 0, block | times of unread marks that replicate ([`crate::unread_times`]) |
 //! | `meta` | database, `m`, modseq, user, 0, block | the last change of such a block; empty |

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::PURGED_DELETIONS_INTERVALS;
 use crate::loser_records::{self, LosersOfDocument};
-use crate::note::NoteHeader;
+use crate::note::{NoteFlags, NoteHeader};
 use crate::ods::OdsVersion;
 use crate::purged_deletions::{self, PurgeRun, PurgedDeletion};
 use crate::records;
@@ -193,14 +193,21 @@ impl<'d> PurgeStep<'d> {
         for ancestor in ancestors {
             self.run.record_version(&mut self.batch, stub.unid, ancestor.revision);
         }
+        let summary = keys::summary(self.database.number, stub.note, SummaryRecord::Summary);
+        let deletion = PurgedDeletion {
+            revision: stub.revision(),
+            time: stub.sequence_time,
+            class: stub.class,
+            has_readers: stub.flags.contains(NoteFlags::HAS_READERS),
+            summary: store.get(Table::Summary, &summary)?.unwrap_or_default(),
+        };
         // An earlier note with this UNID may have been deleted, too.
-        let deletion = PurgedDeletion { revision: stub.revision(), time: stub.sequence_time };
         let earlier = purged_deletions::load_deletion(store, self.database.number, stub.unid)?;
         let (last, before) = match earlier {
             Some(earlier) if earlier.revision > deletion.revision => (earlier, Some(deletion)),
             earlier => (deletion, earlier),
         };
-        self.run.record_deletion(&mut self.batch, stub.unid, last);
+        self.run.record_deletion(&mut self.batch, stub.unid, &last);
         if let Some(before) = before.filter(|before| before.revision != last.revision) {
             self.run.record_version(&mut self.batch, stub.unid, before.revision);
         }

@@ -8,18 +8,25 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Timestamp, Unid};
-use revision::{ANCESTORS_MAX, Ancestor, Ancestors, Cut, Revision};
+use revision::{ANCESTORS_MAX, Ancestor, Ancestors, Cut, Revision, RevisionId};
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::error::{Result, damaged};
 use crate::keys;
+use crate::note::NoteClass;
 
 /// A deletion whose stub was purged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PurgedDeletion {
     pub(crate) revision: Revision,
     /// The time of the deletion.
     pub(crate) time: Timestamp,
+    pub(crate) class: NoteClass,
+    /// `true` if Readers items restricted the note.
+    pub(crate) has_readers: bool,
+    /// The stored summary record of the stub: the items that decide on access, and the name that a CouchDB client has
+    /// given the note. Empty if there was none.
+    pub(crate) summary: Vec<u8>,
 }
 
 /// A purge of a database.
@@ -32,9 +39,10 @@ pub(crate) struct PurgeRun {
 
 impl PurgeRun {
     /// Records the deletion of a note whose stub is being purged.
-    pub(crate) fn record_deletion(self, batch: &mut Batch, unid: Unid, deletion: PurgedDeletion) {
-        let mut value = Encoder::with_capacity(32);
+    pub(crate) fn record_deletion(self, batch: &mut Batch, unid: Unid, deletion: &PurgedDeletion) {
+        let mut value = Encoder::with_capacity(36);
         value.u32(self.day).i64(deletion.time.0).raw(&deletion.revision.to_bytes());
+        value.u16(deletion.class.0).u8(u8::from(deletion.has_readers)).raw(&deletion.summary);
         batch.put(Table::Meta, &keys::purged_deletion(self.database, unid), &value.finish());
     }
 
@@ -53,19 +61,21 @@ fn decode_deletion(value: &[u8]) -> std::result::Result<PurgedDeletion, InvalidR
     let mut input = Decoder::new(value);
     input.u32()?;
     let time = Timestamp(input.i64()?);
-    let revision = Revision { sequence: input.u32()?, id: revision::RevisionId(input.array()?) };
-    Ok(PurgedDeletion { revision, time })
+    let revision = Revision { sequence: input.u32()?, id: RevisionId(input.array()?) };
+    let class = NoteClass(input.u16()?);
+    let has_readers = input.u8()? != 0;
+    Ok(PurgedDeletion { revision, time, class, has_readers, summary: input.rest().to_vec() })
 }
 
-/// Returns the last deletion of a note with a UNID whose stub was purged, if it is still known.
+/// Returns the last deletion of a note with a UNID whose stub was purged, if it is still known. A record that is not
+/// valid is not: it stops no replication, and the next purge of such a note replaces it.
 pub(crate) fn load_deletion(
     reader: &dyn TableReader,
     database: DbNumber,
     unid: Unid,
 ) -> Result<Option<PurgedDeletion>> {
-    let key = keys::purged_deletion(database, unid);
-    let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(None) };
-    decode_deletion(&value).map(Some).map_err(|_| damaged(Table::Meta, &key))
+    let value = reader.get(Table::Meta, &keys::purged_deletion(database, unid))?;
+    Ok(value.and_then(|value| decode_deletion(&value).ok()))
 }
 
 /// Returns `true` if a revision of a note is one from which a purged deletion descends.

@@ -39,7 +39,6 @@ use crate::local_document::ID_ITEM;
 use crate::loser_records;
 use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
-use crate::purged_deletions::PurgedDeletion;
 use crate::records;
 use crate::replica_note::{check_received, check_storable, client_id_in};
 use crate::revision_record::RevisionRecord;
@@ -277,8 +276,8 @@ impl Writer<'_, '_> {
 
     /// Takes over a note that this replica lacks. If it had one that was deleted, and the stub is purged, the stub is
     /// written again, and the note is received later: then the rules for deletions decide.
-    pub(crate) fn receive_new(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
-        if self.restore_purged_stub(arriving.unid, arriving.class)? {
+    fn receive_new(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        if self.write_purged_stub(arriving.unid)? {
             return Ok(ReceiveOutcome::Later);
         }
         self.create_received(arriving)?;
@@ -287,17 +286,20 @@ impl Writer<'_, '_> {
 
     /// Writes the stub of a note again whose deletion was purged, so that the replica which still has the note learns
     /// of the deletion. Returns `false` if no such deletion is known.
-    fn restore_purged_stub(&mut self, unid: Unid, class: NoteClass) -> Result<bool> {
-        let Some(PurgedDeletion { revision, time }) = self.purged_deletion(unid)? else { return Ok(false) };
+    pub(crate) fn write_purged_stub(&mut self, unid: Unid) -> Result<bool> {
+        if self.part.created_note(unid).is_some() {
+            return Ok(false);
+        }
+        let Some(deletion) = self.purged_deletion(unid)? else { return Ok(false) };
         let stub = ReplicaNote {
             unid,
-            class,
+            class: deletion.class,
             is_conflict: false,
-            revision,
-            sequence_time: time,
-            record: self.purged_record(unid, revision)?,
-            created: time,
-            received: time,
+            revision: deletion.revision,
+            sequence_time: deletion.time,
+            record: self.purged_record(unid, deletion.revision)?,
+            created: deletion.time,
+            received: deletion.time,
             size: None,
             crlf_growth: 0,
             parent: None,
@@ -307,7 +309,14 @@ impl Writer<'_, '_> {
             client_id: None,
             is_truncated: false,
         };
-        self.create_received(&stub)?;
+        let note = self.create_received(&stub)?;
+        if deletion.has_readers {
+            self.received_header(note)?.after.flags |= NoteFlags::HAS_READERS;
+        }
+        if !deletion.summary.is_empty() {
+            let key = keys::summary(self.number(), note, SummaryRecord::Summary);
+            self.batch.put(Table::Summary, &key, &deletion.summary);
+        }
         Ok(true)
     }
 
@@ -411,7 +420,7 @@ impl Writer<'_, '_> {
     pub fn state_receive(&mut self, listed: &ListedNote) -> Result<bool> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
         let Some(note) = records::find(self.store, self.number(), listed.unid)? else {
-            return self.restore_purged_stub(listed.unid, listed.class);
+            return self.write_purged_stub(listed.unid);
         };
         if self.received_header(note)?.after.class != listed.class {
             self.drop_unchanged(note);
@@ -717,7 +726,9 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         let found = records::find(self.store, self.number(), unid)?;
-        if found.is_none() && self.purged_deletion(unid)?.is_some() {
+        if found.is_none() && self.write_purged_stub(unid)? {
+            // It was kept before, and deleted.
+            loser_records::put_loser(self.batch, self.number(), (loser.unid, loser.revision));
             return Ok(false);
         }
         let document = ReplicaNote {

@@ -164,7 +164,7 @@ impl Writer<'_, '_> {
             let time = stub.sequence_time;
             self.continue_revisions((stub.revision(), time, record), &mut header, &new.items);
             self.take_marks_of(stub.note, note)?;
-        } else if let Some(PurgedDeletion { revision, time }) = purged.flatten() {
+        } else if let Some(PurgedDeletion { revision, time, .. }) = purged.flatten() {
             let record = self.purged_record(unid, revision)?;
             self.continue_revisions((revision, time, record), &mut header, &new.items);
         }

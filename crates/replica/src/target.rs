@@ -237,6 +237,15 @@ impl Target {
                 continue;
             }
             let is_lacking = || Ok::<bool, Error>(reading.find(note.unid)?.is_none());
+            if let Some(deletion) = reading.purged_deletion(note.unid, note.revision)?
+                && is_lacking()?
+            {
+                // The source learns of the deletion, unless it has the stub.
+                if deletion != note.revision {
+                    compared.known.push(note);
+                }
+                continue;
+            }
             if !self.settings.receives(note.class) || (note.is_unselected && is_lacking()?) {
                 statistics.left_out += 1;
                 continue;
@@ -251,16 +260,10 @@ impl Target {
             } else if note.is_truncated {
                 // The source cannot send it.
                 statistics.left_out += 1;
-            } else if !is_lacking()? {
-                compared.missing.push(note);
+            } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && is_lacking()? {
+                statistics.held_back += 1;
             } else {
-                match reading.purged_deletion(note.unid, note.revision)? {
-                    // It is the deletion itself.
-                    Some(deletion) if deletion == note.revision => {}
-                    Some(_) => compared.known.push(note),
-                    None if self.held_back == HeldBackNotes::Left && was_deleted(&note) => statistics.held_back += 1,
-                    None => compared.missing.push(note),
-                }
+                compared.missing.push(note);
             }
         }
         Ok(compared)

@@ -77,16 +77,29 @@ impl Server {
 
     /// Sends a document. Returns the revision that it has then, or the word of the error.
     fn put_as(&self, person: &str, document: &Value, revisions: Revisions) -> Result<String, &'static str> {
+        let mut outcomes = self.put_all_as(person, std::slice::from_ref(document), revisions);
+        outcomes.pop().expect("one outcome for one document")
+    }
+
+    /// Sends documents in one request. Returns the outcome of each.
+    fn put_all_as(&self, person: &str, documents: &[Value], revisions: Revisions) -> Vec<Result<String, &'static str>> {
         let reader = self.reader_as(person);
         let target = Target { databases: &self.databases, reader: &reader };
         let mut hold = |_| Ok(());
         let mut decompressor = AttachmentDecompressor::new(&mut hold);
-        let generated = || "generated".to_owned();
-        let sent = SentDocument::parse(&document.to_string(), None, generated, &mut decompressor);
-        let sent = sent.map_err(|error| error.kind().1)?;
-        let (mut outcomes, _) = target.put(vec![sent], revisions);
-        let outcome = outcomes.pop().expect("one outcome for one document");
-        outcome.map(|saved| saved.revision.to_string()).map_err(|error| error.kind().1)
+        let mut parse = |document: &Value| {
+            SentDocument::parse(&document.to_string(), None, || "generated".to_owned(), &mut decompressor)
+        };
+        let sent: Result<Vec<_>, _> = documents.iter().map(&mut parse).collect();
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return vec![Err(error.kind().1)],
+        };
+        let (outcomes, _) = target.put(sent, revisions);
+        let text = |outcome: couchdb::error::Result<couchdb::write::SavedDocument>| {
+            outcome.map(|saved| saved.revision.to_string()).map_err(|error| error.kind().1)
+        };
+        outcomes.into_iter().map(text).collect()
     }
 
     /// Returns the document of a leaf, the winner without a revision.
@@ -444,4 +457,27 @@ fn an_id_can_be_used_again_after_its_deletion_was_purged_everywhere() {
             assert_eq!((&document["text"], document.get("_conflicts")), (&"three".into(), None), "{revisions:?}");
         }
     }
+}
+
+#[test]
+fn a_request_with_several_documents_whose_deletions_were_purged_is_taken() {
+    let server = Server::new(1);
+    let ids = ["a", "b", "c", "d"];
+    let revision = format!("1-{}", "a".repeat(32));
+    let documents: Vec<Value> = ids.iter().map(|id| json!({ "_id": id, "_rev": revision, "text": "old" })).collect();
+    let taken = server.put_all_as(ANN, &documents, Revisions::OfClient);
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+    for id in ids {
+        let deletion = json!({ "_id": id, "_rev": revision, "_deleted": true });
+        server.put(&deletion, Revisions::OfServer).expect("it is taken");
+    }
+    purge_all(&server);
+    let refused = json!({ "_id": "b", "_rev": format!("9-{}", "f".repeat(32)), "$REF": "b" });
+    let sent = [documents[0].clone(), refused, documents[2].clone(), documents[3].clone()];
+    let outcomes = server.put_all_as(ANN, &sent, Revisions::OfClient);
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true], "{outcomes:?}");
+    assert!(ids.iter().all(|id| server.get(id, None).is_none_or(|document| document["_deleted"] == true)));
+    let again: Vec<Value> = ids.iter().map(|id| json!({ "_id": id, "text": "new" })).collect();
+    let outcomes = server.put_all_as(ANN, &again, Revisions::OfServer);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }

@@ -460,3 +460,36 @@ fn deletion_that_comes_before_its_document_is_kept() {
     assert_eq!(world.bring(ANN, &first).expect("she may"), ReceiveOutcome::Taken);
     assert_eq!(world.subject(UNID).as_deref(), Some("one"), "an author cannot delete documents of others in advance");
 }
+
+#[test]
+fn a_purged_stub_is_written_again_as_it_was_for_who_had_the_document() {
+    let world = World::new(AclLevel::Reader);
+    let first = revision(1, 1);
+    let readers = |names: &[&str]| Item::readers("Readers", names.iter().map(|name| (*name).to_owned()).collect());
+    let editors = Item::summary("$UpdatedBy", ItemValue::TextList(vec![ANN.to_owned()]));
+    let shown = with_item(&with_item(&version(&[first], "shown"), readers(&[ANN, BOB])), editors);
+    let hidden = ReplicaNote { unid: Unid([6; 16]), ..with_item(&version(&[first], "hidden"), readers(&[ANN])) };
+    for note in [&shown, &hidden] {
+        world.bring(ANN, note).expect("Ann may");
+        let gone = ReplicaNote { unid: note.unid, ..deletion(&[revision(2, 1), first]) };
+        world.bring(ANN, &gone).expect("Ann may");
+    }
+    world.server.clock.advance(Duration::from_secs(100 * 86_400));
+    while purge::purge(&world.database).expect("a sound store") > 0 {}
+    let found = |unid| {
+        let access: Access<level::Reader> = world.database.authorize(&identity(BOB)).expect("Bob may");
+        access.read().and_then(|reading| reading.find(unid)).expect("a sound store").is_some()
+    };
+    // Bob may not create documents. He names the version that he had.
+    for note in [&shown, &hidden] {
+        assert_eq!(world.bring(BOB, note).expect("he had it"), ReceiveOutcome::Later);
+        assert!(world.read(|reading| reading.find(note.unid)).is_some());
+    }
+    assert_eq!(world.bring(BOB, &shown).expect("it is known"), ReceiveOutcome::Known { state_changed: false });
+    assert!(matches!(world.bring(BOB, &hidden), Err(Error::NotFound { .. })), "the stub is restricted as before");
+    assert_eq!((found(shown.unid), found(hidden.unid)), (true, false));
+    let edit = version(&[revision(2, 9)], "by somebody who cannot create documents");
+    let edit = ReplicaNote { unid: Unid([5; 16]), ..edit };
+    assert!(matches!(world.bring(BOB, &edit), Err(Error::AccessDenied { .. })));
+    assert_sound(&world.database);
+}

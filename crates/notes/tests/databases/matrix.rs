@@ -408,6 +408,9 @@ const READING: &[Row] = &[
         let listed = listed.expect("sound").expect("it exists");
         c.read(|r| r.knows_listed(&listed))
     }),
+    ("DatabaseSnapshot::has_purged_deletion", From(Reader), |c| {
+        c.read(|r| r.has_purged_deletion(UNID).map(|is_known| !is_known))
+    }),
     ("DatabaseSnapshot::purged_deletion", From(Reader), |c| {
         c.read(|r| r.purged_deletion(UNID, Revision::first(Timestamp(0), UNID)).map(|deletion| deletion.is_none()))
     }),
@@ -642,6 +645,11 @@ const WRITING: &[Row] = &[
         let note = reading.replica_note(c.note).expect("a sound store").expect("the note exists");
         let other = ReplicaNote { unid: Unid([0x77; 16]), ..note };
         c.write(|w| w.note_receive(&other, DeletionRule::EditsCount).map(|_| true))
+    }),
+    ("Writer::purged_stub_restore", From(AclLevel::Depositor), |c| {
+        c.write(|w| {
+            w.purged_stub_restore(Unid([99; 16]), Revision::first(Timestamp(0), UNID)).map(|is_written| !is_written)
+        })
     }),
     ("Writer::note_receive_from_person of a new note", Create, |c| {
         let new = ReplicaNote { unid: Unid([0x77; 16]), ..c.brought() };

@@ -43,6 +43,7 @@ pub(crate) fn offer(
     let access = open_for_change(context, request.database)?;
     let mut reply = v1::OfferReplicaNotesReply::default();
     let mut known = Vec::new();
+    let mut purged = Vec::new();
     let latest = context.services.databases.clock().now().after(CLOCK_AHEAD_MAX);
     {
         let reading = access.read()?;
@@ -51,6 +52,10 @@ pub(crate) fn offer(
             let revision = revision_from_proto(note.revision)?;
             if !reading.knows_brought(unid, revision)? {
                 reply.missing_notes.push(index);
+                continue;
+            }
+            if reading.find(unid)?.is_none() {
+                purged.push((unid, revision));
             } else if !note.states.is_empty() {
                 let mut states = note.states.into_iter().map(state_from_proto).collect::<Result<Vec<_>>>()?;
                 // A change by a clock that is far ahead would decide until then.
@@ -64,10 +69,13 @@ pub(crate) fn offer(
             }
         }
     }
-    if known.is_empty() {
+    if known.is_empty() && purged.is_empty() {
         return Ok(CallOutcome::immediate(reply));
     }
     context.write(&access, |writer| {
+        for (unid, revision) in &purged {
+            writer.purged_stub_restore(*unid, *revision)?;
+        }
         for (unid, state) in &known {
             reply.states_changed += u32::from(join_state(writer, *unid, state)?);
         }
@@ -185,6 +193,10 @@ impl ReplicaWrite {
         let received = note.received.min(now);
         let mut note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note };
         name_as_stored(context.services.databases.store().blobs(), &mut note, &mut HashMap::new());
+        if access.read()?.has_purged_deletion(note.unid)? {
+            // If the deletion of the document was purged, the stub decides.
+            context.write(access, |writer| Ok(writer.purged_stub_restore(note.unid, note.revision)?))?;
+        }
         check_version(&access.read()?, &note, now.after(CLOCK_AHEAD_MAX))?;
         let rule = access.database().record().deletion_rule();
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
@@ -204,14 +216,8 @@ impl ReplicaWrite {
                 ReceiveOutcome::Later => None,
             })
         };
-        // If the deletion of the document was purged, the first transaction has written its stub again.
-        for _ in 0..2 {
-            let CallOutcome { reply, ticket } = context.write(access, receive)?;
-            if let Some(reply) = reply {
-                return Ok(CallOutcome { reply, ticket });
-            }
-        }
-        Err(Error::Unavailable)
+        let CallOutcome { reply, ticket } = context.write(access, receive)?;
+        reply.map(|reply| CallOutcome { reply, ticket }).ok_or(Error::Unavailable)
     }
 }
 
