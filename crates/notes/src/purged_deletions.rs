@@ -2,7 +2,7 @@
 //! of each revision from which it descends.
 //!
 //! A replica that was away while the stub existed still has the note. Without the records, it could bring the note
-//! back. When a version of such a note arrives, the stub is written again ([`crate::Writer::restore_purged_stub`]), so
+//! back. When a version of such a note arrives, the stub is written again ([`crate::Writer::purged_stub_restore`]), so
 //! that the rules for deletions decide, and the replica that has the note learns of the deletion. The records are kept
 //! for some further purge intervals. They are not replicated.
 
