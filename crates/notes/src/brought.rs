@@ -22,7 +22,6 @@ use crate::limits::{BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX};
 use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
-use crate::purged_deletions;
 use crate::records;
 use crate::replica::{KnownState, ReceiveOutcome};
 use crate::replica_note::{ReplicaNote, StateName, check_received};
@@ -121,9 +120,7 @@ impl Writer<'_, '_> {
         let Some(deletion) = self.purged_deletion(unid)?.filter(|deletion| deletion.class.is_document()) else {
             return Ok(false);
         };
-        let number = self.number();
-        let is_known =
-            deletion.revision == revision || purged_deletions::is_purged_version(self.store, number, (unid, revision))?;
+        let is_known = deletion.knows(self.store, self.number(), (unid, revision))?;
         if is_known || self.part.grant.may_create() { self.write_purged_stub(unid) } else { Ok(false) }
     }
 

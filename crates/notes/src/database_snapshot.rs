@@ -32,7 +32,7 @@ use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{PROOF_PIECE_BYTES, STEPS_PER_RECORD};
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
-use crate::purged_deletions;
+use crate::purged_deletions::{self, PurgedDeletion};
 use crate::records;
 use crate::revision_record::RevisionRecord;
 
@@ -203,18 +203,22 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns `true` if a note with a UNID was deleted here, its stub was purged, and the deletion is still known.
     pub fn has_purged_deletion(&self, unid: Unid) -> Result<bool> {
-        Ok(purged_deletions::load_deletion(&self.snapshot, self.database.number, unid)?.is_some())
+        Ok(self.load_purged_deletion(unid)?.is_some())
     }
 
     /// Returns the deletion of a note whose stub was purged here, if that descends from a revision, or is it. Returns
     /// `None` if this is not known any more.
     pub fn purged_deletion(&self, unid: Unid, revision: Revision) -> Result<Option<Revision>> {
-        let number = self.database.number;
-        let found = purged_deletions::load_deletion(&self.snapshot, number, unid)?;
-        let Some(deletion) = found.map(|found| found.revision) else { return Ok(None) };
-        let is_known =
-            deletion == revision || purged_deletions::is_purged_version(&self.snapshot, number, (unid, revision))?;
-        Ok(is_known.then_some(deletion))
+        let Some(deletion) = self.load_purged_deletion(unid)? else { return Ok(None) };
+        let is_known = deletion.knows(&self.snapshot, self.database.number, (unid, revision))?;
+        Ok(is_known.then_some(deletion.revision))
+    }
+
+    fn load_purged_deletion(&self, unid: Unid) -> Result<Option<PurgedDeletion>> {
+        if self.counters.purged_modseq == Modseq(0) {
+            return Ok(None);
+        }
+        purged_deletions::load_deletion(&self.snapshot, self.database.number, unid)
     }
 
     /// Returns `true` if a note has a version, or descends from it.

@@ -78,13 +78,17 @@ pub(crate) fn load_deletion(
     Ok(value.and_then(|value| decode_deletion(&value).ok()))
 }
 
-/// Returns `true` if a revision of a note is one from which a purged deletion descends.
-pub(crate) fn is_purged_version(
-    reader: &dyn TableReader,
-    database: DbNumber,
-    (unid, revision): (Unid, Revision),
-) -> Result<bool> {
-    Ok(reader.get(Table::Meta, &keys::purged_version(database, unid, revision))?.is_some())
+impl PurgedDeletion {
+    /// Returns `true` if a revision of the note is the deletion, or one from which it descends.
+    pub(crate) fn knows(
+        &self,
+        reader: &dyn TableReader,
+        database: DbNumber,
+        (unid, revision): (Unid, Revision),
+    ) -> Result<bool> {
+        let key = keys::purged_version(database, unid, revision);
+        Ok(self.revision == revision || reader.get(Table::Meta, &key)?.is_some())
+    }
 }
 
 /// Returns the revisions from which the purged deletion of a note descends.

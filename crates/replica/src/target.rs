@@ -237,8 +237,7 @@ impl Target {
                 continue;
             }
             let is_lacking = || Ok::<bool, Error>(reading.find(note.unid)?.is_none());
-            if has_purged
-                && let Some(deletion) = reading.purged_deletion(note.unid, note.revision)?
+            if let Some(deletion) = reading.purged_deletion(note.unid, note.revision)?
                 && is_lacking()?
             {
                 // The source learns of the deletion, unless it has the stub.

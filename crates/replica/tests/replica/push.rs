@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Name, NoteId, Unid};
+use base::{Name, Unid};
 use notes::instance::Position;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
@@ -183,19 +183,13 @@ fn what_has_come_is_not_offered_back() {
 fn a_losing_version_that_arrives_twice_keeps_its_conflict_document() {
     let hub = Server::new(1);
     let local = Server::new(2);
-    let note = hub.create(1);
+    hub.create(1);
     local.pull(&hub);
-    let edit = |server: &Server, note: NoteId, subject: &str| {
-        server.write(|writer| {
-            let read = writer.header(note)?.expect("it exists").revision();
-            writer.note_update(note, read, &[Item::text("Subject", subject)], &[])
-        });
-    };
     let copy = local.write(|writer| writer.find(Unid([1; 16]))).expect("it has come");
-    edit(&local, copy, "of the local replica");
+    local.save(1, "of the local replica");
     let lost = local.write(|writer| writer.header(copy)).expect("it exists").revision();
-    edit(&hub, note, "of the hub");
-    edit(&hub, note, "of the hub, again");
+    hub.save(1, "of the hub");
+    hub.save(1, "of the hub, again");
     push(&local, &mut Hub { repeats: true, ..Hub::new(&hub) }).0.expect("the server answers");
     let kept = hub.write(|writer| {
         let found = writer.find(conflict_document_unid(Unid([1; 16]), lost))?;

@@ -200,24 +200,22 @@ impl ReplicaWrite {
         check_version(&access.read()?, &note, now.after(CLOCK_AHEAD_MAX))?;
         let rule = access.database().record().deletion_rule();
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
-        let receive = |writer: &mut Writer<'_, '_>| {
-            contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
+        context.write(access, |writer| {
+            contents.into_iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
             let outcome = writer.note_receive_from_person(&note, rule)?;
             if note.items.is_some() {
                 check_quota(writer)?;
             }
-            Ok(match outcome {
-                ReceiveOutcome::Known { .. } => Some(Outcome::Known),
-                ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Some(Outcome::Taken),
-                ReceiveOutcome::Merged => Some(Outcome::Merged),
+            match outcome {
+                ReceiveOutcome::Known { .. } => Ok(Outcome::Known),
+                ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Ok(Outcome::Taken),
+                ReceiveOutcome::Merged => Ok(Outcome::Merged),
                 ReceiveOutcome::Conflict | ReceiveOutcome::LoserRestorable | ReceiveOutcome::Dropped { .. } => {
-                    Some(Outcome::Conflict)
+                    Ok(Outcome::Conflict)
                 }
-                ReceiveOutcome::Later => None,
-            })
-        };
-        let CallOutcome { reply, ticket } = context.write(access, receive)?;
-        reply.map(|reply| CallOutcome { reply, ticket }).ok_or(Error::Unavailable)
+                ReceiveOutcome::Later => Err(Error::Unavailable),
+            }
+        })
     }
 }
 
