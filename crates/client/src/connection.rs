@@ -10,9 +10,6 @@ use std::time::Duration;
 
 use base::Random;
 use base::sync::RwLock;
-use http::header::{AUTHORIZATION, USER_AGENT};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,6 +21,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
+use tonic::codegen::http::header::{AUTHORIZATION, USER_AGENT};
+use tonic::codegen::http::uri::{Authority, Parts, PathAndQuery, Scheme};
+use tonic::codegen::http::{HeaderValue, Request, Response, Uri};
 
 use crate::error::Error;
 use crate::scram::Scram;
@@ -309,7 +309,7 @@ impl Channel {
     fn complete_request(&self, request: &mut Request<Body>) {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let lasts = path.path() == UNLIMITED_CALL;
-        let mut parts = http::uri::Parts::default();
+        let mut parts = Parts::default();
         parts.scheme = Some(Scheme::HTTPS);
         parts.authority = Some(self.shared.authority.clone());
         parts.path_and_query = Some(path);

@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::memory::MemoryBudget;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use tonic::{Code, Status};
-use wire::{JobLabel, Peer};
+use wire::{JobLabel, Peer, ReadProgress};
 
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::RequestMemory;
 use crate::request_body::{RequestBody, RequestLimits};
-use crate::response_body::{ReadProgress, ResponseBody};
+use crate::response_body::ResponseBody;
 use crate::service::Service;
 use crate::session::Session;
 
@@ -197,8 +197,8 @@ fn admit(
     if request.method() != Method::POST {
         return Err(Refused::Http(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let is_grpc = |value: &http::HeaderValue| value.as_bytes().starts_with(b"application/grpc");
-    if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
+    let is_grpc = |value: &HeaderValue| value.as_bytes().starts_with(b"application/grpc");
+    if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_grpc) {
         return Err(Refused::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     let path = method.ok_or(Refused::Unknown)?;
@@ -214,7 +214,7 @@ fn admit(
 }
 
 fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
-    let Some(authorization) = headers.get(http::header::AUTHORIZATION) else {
+    let Some(authorization) = headers.get(header::AUTHORIZATION) else {
         return match &connection.server {
             PeerServer::Other(session) => Ok(Arc::clone(session)),
             PeerServer::OwnName => Err(Error::OwnName),

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base::memory::MemoryOwner;
 use base::sync::Mutex;
-use http::{Request, Response};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tonic::codegen::http::{Request, Response};
 use wire::{Peer, SessionTermination, Stream};
 
 use crate::admission::{self, ConnectionState, PeerServer};

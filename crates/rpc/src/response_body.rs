@@ -1,108 +1,18 @@
 //! The body of a reply: data that waits for the peer holds memory until the connection has written it, and a peer that
-//! does not read is detected.
-//!
-//! HTTP/2 accepts a piece of a reply long before the peer does. If the peer's window has one byte left, hyper hands
-//! over the whole piece, and h2 keeps it until the window has let all of it through. Therefore neither the request for
-//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a
-//! [`ResponseChunk`] holds its memory, and counts as waiting, until h2 has written its last byte or has discarded it
-//! with its stream.
+//! does not read is detected. [`ResponseChunk`] says why the pieces are tracked and not the body.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use base::memory::{MemoryBudget, MemoryPermit};
-use bytes::{Buf, Bytes};
-use http::HeaderMap;
+use base::memory::MemoryBudget;
+use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::time::Instant;
 use tonic::Status;
+use tonic::codegen::http::HeaderMap;
+use wire::{ReadProgress, ResponseChunk};
 
 use crate::error::Error;
-
-/// Tracks whether the peer of a connection reads its replies.
-pub struct ReadProgress {
-    /// Number of pieces that have not been written completely.
-    waiting: AtomicUsize,
-    begun: Instant,
-    /// The time of the last progress in milliseconds after `begun`: when bytes were last written, or when a piece
-    /// started to wait while no other was waiting.
-    progress_ms: AtomicUsize,
-}
-
-impl ReadProgress {
-    /// Creates the value with the present time as its start.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { waiting: AtomicUsize::new(0), begun: Instant::now(), progress_ms: AtomicUsize::new(0) }
-    }
-
-    /// Returns the time for which the peer has read nothing although pieces are waiting. Returns zero if no piece is
-    /// waiting.
-    #[must_use]
-    pub fn stalled_time(&self) -> Duration {
-        if self.waiting.load(Ordering::Acquire) == 0 {
-            return Duration::ZERO;
-        }
-        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Acquire) as u64);
-        self.begun.elapsed().saturating_sub(progress)
-    }
-
-    fn start_waiting(&self) {
-        // Further waiting pieces do not reset the time of those that are waiting already.
-        if self.waiting.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.advance();
-        }
-    }
-
-    fn advance(&self) {
-        let now = usize::try_from(self.begun.elapsed().as_millis()).unwrap_or(usize::MAX);
-        self.progress_ms.store(now, Ordering::Release);
-    }
-}
-
-impl Default for ReadProgress {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Bytes of a reply in transit, and the memory that they take.
-pub struct ResponseChunk {
-    bytes: Bytes,
-    reading: Arc<ReadProgress>,
-    _memory: MemoryPermit,
-}
-
-impl ResponseChunk {
-    fn new(bytes: Bytes, reading: Arc<ReadProgress>, memory: MemoryPermit) -> Self {
-        reading.start_waiting();
-        Self { bytes, reading, _memory: memory }
-    }
-}
-
-impl Buf for ResponseChunk {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
-        self.reading.advance();
-    }
-}
-
-impl Drop for ResponseChunk {
-    fn drop(&mut self) {
-        self.reading.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// The body of a reply.
 pub struct ResponseBody {
@@ -179,9 +89,12 @@ mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
     use std::task::Waker;
+    use std::time::Duration;
 
+    use bytes::Buf as _;
     use http_body::Body as _;
     use hyper_util::rt::TokioIo;
+    use tonic::codegen::http::{Request, Response};
 
     use super::*;
 
@@ -219,7 +132,7 @@ mod tests {
 
         /// Returns the number of bytes left in the budget and the number of waiting pieces.
         fn state(&self) -> (usize, usize) {
-            (self.budget.available_bytes(), self.reading.waiting.load(Ordering::Acquire))
+            (self.budget.available_bytes(), self.reading.waiting_count())
         }
     }
 
@@ -283,7 +196,7 @@ mod tests {
         let body = base::sync::Mutex::new(Some(world.body(&[length], Box::new(()))));
         let answer = hyper::service::service_fn(move |_| {
             let body = body.lock().take().expect("one call");
-            std::future::ready(Ok::<_, Infallible>(http::Response::new(body)))
+            std::future::ready(Ok::<_, Infallible>(Response::new(body)))
         });
         let mut tasks = tokio::task::JoinSet::new();
         let builder = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
@@ -297,7 +210,7 @@ mod tests {
         tasks.spawn(async move {
             let _ = connection.await;
         });
-        let request = http::Request::post("https://localhost/").body(()).expect("the request is valid");
+        let request = Request::post("https://localhost/").body(()).expect("the request is valid");
         let mut sender = sender.ready().await.expect("the server accepts");
         let (response, _) = sender.send_request(request, true).expect("the request is accepted");
         (response.await.expect("the server answers").into_body(), tasks)

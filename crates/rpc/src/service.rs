@@ -13,7 +13,6 @@ use base::memory::MemoryShares;
 use base::{Clock, Random};
 use directory::Directory;
 use futures_util::Stream;
-use http::{Request, Response};
 use mail::submission::SubmissionService;
 use notes::{Databases, Identity};
 use proto::v1;
@@ -21,6 +20,7 @@ use sasl::{LoginError, Mechanism};
 use store::Ticket;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
+use tonic::codegen::http::{Request, Response};
 use tower_service::Service as _;
 use wire::{RunError, Shutdown, WorkerPool};
 

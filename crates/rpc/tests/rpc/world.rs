@@ -16,7 +16,6 @@ use base::sim::{SeededRandom, SimClock};
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Name, NoteId, Random};
 use directory::{Directory, IssuedCertificate, NewUser, PersonChange};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mail::mailbox::{MailOptions, MailStore};
@@ -42,6 +41,8 @@ use store::memory::MemoryEngine;
 use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
+use tonic::codegen::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use tonic::codegen::http::{Request, Response};
 use tonic::{Code, Status};
 use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
@@ -468,8 +469,8 @@ impl Client {
     }
 
     /// Sends a request without content to a path.
-    pub async fn post(&self, path: &str) -> http::Response<hyper::body::Incoming> {
-        let request = http::Request::post(path).header(CONTENT_TYPE, "application/grpc").body(Body::empty());
+    pub async fn post(&self, path: &str) -> Response<hyper::body::Incoming> {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/grpc").body(Body::empty());
         let request = request.expect("the path is valid");
         let mut channel = self.channel.clone();
         tower_service::Service::call(&mut channel, request).await.expect("the server answers")
@@ -496,8 +497,8 @@ pub struct Channel {
     token: Option<String>,
 }
 
-impl tower_service::Service<http::Request<Body>> for Channel {
-    type Response = http::Response<hyper::body::Incoming>;
+impl tower_service::Service<Request<Body>> for Channel {
+    type Response = Response<hyper::body::Incoming>;
     type Error = hyper::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -505,7 +506,7 @@ impl tower_service::Service<http::Request<Body>> for Channel {
         self.sender.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let path = request.uri().path();
         *request.uri_mut() = format!("http://hub.acme.test{path}").parse().expect("a path of the protocol");
         if let Some(token) = &self.token {
