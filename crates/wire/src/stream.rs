@@ -8,7 +8,7 @@
 //! protocol has already received must not be taken for encrypted ones (CVE-2011-0411).
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, IoSlice, Write as _};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -100,6 +100,14 @@ impl Stream {
     pub async fn accept_tls_h2(self, tls: &Tls) -> io::Result<Self> {
         let settings = tls.settings();
         let acceptor = TlsAcceptor::from(Arc::clone(&settings.config_h2));
+        self.accept(acceptor, settings.certificate_hash.clone()).await
+    }
+
+    /// Performs a TLS handshake as the server of HTTP/2 and HTTP/1.1, between which the client chooses. On error the
+    /// connection is lost.
+    pub async fn accept_tls_http(self, tls: &Tls) -> io::Result<Self> {
+        let settings = tls.settings();
+        let acceptor = TlsAcceptor::from(Arc::clone(&settings.config_http));
         self.accept(acceptor, settings.certificate_hash.clone()).await
     }
 
@@ -273,6 +281,25 @@ impl AsyncWrite for Stream {
         }
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        match &mut this.deflate {
+            Some(deflate) => {
+                let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);
+                deflate.poll_write(&mut this.layer, cx, first)
+            }
+            None => Pin::new(&mut this.layer).poll_write_vectored(cx, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.deflate.is_none() && self.layer.is_write_vectored()
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match &mut this.deflate {
@@ -301,6 +328,18 @@ impl AsyncWrite for Layer {
         on_layer!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_layer!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        on_layer!(self, stream => stream.is_write_vectored())
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_layer!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
     }
@@ -319,6 +358,18 @@ impl AsyncRead for Transport {
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         on_transport!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        on_transport!(self, stream => stream.is_write_vectored())
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

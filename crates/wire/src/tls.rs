@@ -54,6 +54,8 @@ pub struct Tls {
 pub(crate) struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) config_h2: Arc<ServerConfig>,
+    /// The settings for HTTP/2 and HTTP/1.1.
+    pub(crate) config_http: Arc<ServerConfig>,
     /// The certificate of the server, without those that have signed it.
     certificate: CertificateDer<'static>,
     /// The hash of the certificate, for channel binding. `None` if it is undefined.
@@ -137,7 +139,8 @@ impl ServerSettings {
         let hash = certificate_hash(&certificate);
         Ok(Self {
             certificate,
-            config: server_config(chain_pem, key_pem)?,
+            config: server_config(chain_pem, key_pem, &[])?,
+            config_http: server_config(chain_pem, key_pem, &[b"h2", b"http/1.1"])?,
             config_h2: server_config_h2(chain_pem, key_pem, peers.as_ref())?,
             certificate_hash: hash.map(Arc::from),
         })
@@ -220,12 +223,15 @@ impl TlsInfo {
     }
 }
 
-fn server_config(chain_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+/// Returns the settings for clients without a certificate. `alpn` has the protocols that are negotiated in the
+/// handshake, the best first.
+fn server_config(chain_pem: &[u8], key_pem: &[u8], alpn: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = certificates(chain_pem)?;
     let key = private_key(key_pem)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
     config.ticketer = ring::Ticketer::new()?;
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
 }
 
