@@ -38,11 +38,13 @@ pub enum DatabaseKind {
     Directory = 3,
     /// The log of the server.
     Log = 4,
+    /// The sessions of browsers.
+    Sessions = 5,
 }
 
 impl DatabaseKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory, Self::Log];
+    pub const ALL: [Self; 6] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory, Self::Log, Self::Sessions];
 
     /// Returns the name of the kind that users and scripts see.
     #[must_use]
@@ -53,6 +55,7 @@ impl DatabaseKind {
             Self::MailBox => "mailbox",
             Self::Directory => "directory",
             Self::Log => "log",
+            Self::Sessions => "sessions",
         }
     }
 }
@@ -172,7 +175,7 @@ impl DatabaseRecord {
     /// Returns the time for which the database keeps its records of deletions.
     pub(crate) fn purge_interval(&self) -> Duration {
         match self.kind {
-            DatabaseKind::MailBox | DatabaseKind::Log => Duration::ZERO,
+            DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions => Duration::ZERO,
             DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
                 Duration::from_secs(u64::from(self.options.purge_interval_days) * 86_400)
             }
@@ -469,6 +472,9 @@ const DIRECTORY_PATH: &str = "names.nsf";
 /// Path of the server's log.
 const LOG_PATH: &str = "log.nsf";
 
+/// Path of the sessions of browsers.
+const SESSIONS_PATH: &str = "sessions.nsf";
+
 /// Paths of Domino's other server databases. These paths are reserved for the server, which has no such databases yet.
 const SERVER_PATHS: [&str; 7] =
     ["admin4.nsf", "busytime.nsf", "catalog.nsf", "certlog.nsf", "ddm.nsf", "events4.nsf", "statrep.nsf"];
@@ -485,7 +491,8 @@ pub fn check_reserved(path: &str, kind: DatabaseKind) -> Result<()> {
         Some(stem) => kind == DatabaseKind::MailBox && is_queue_stem(stem),
         None if lower == DIRECTORY_PATH => kind == DatabaseKind::Directory,
         None if lower == LOG_PATH => kind == DatabaseKind::Log,
-        None => kind != DatabaseKind::Log && !SERVER_PATHS.contains(&lower.as_str()),
+        None if lower == SESSIONS_PATH => kind == DatabaseKind::Sessions,
+        None => !matches!(kind, DatabaseKind::Log | DatabaseKind::Sessions) && !SERVER_PATHS.contains(&lower.as_str()),
     };
     if is_permitted {
         return Ok(());
@@ -514,7 +521,7 @@ pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {
 
 #[cfg(test)]
 mod tests {
-    use super::DatabaseKind::{Directory, Log, Mail, MailBox, Standard};
+    use super::DatabaseKind::{Directory, Log, Mail, MailBox, Sessions, Standard};
     use super::*;
 
     /// Checks which kinds of databases may have a path.
@@ -534,6 +541,7 @@ mod tests {
         check("names.nsf", &[Directory]);
         check("Names.NSF", &[Directory]);
         check("log.nsf", &[Log]);
+        check("sessions.nsf", &[Sessions]);
         for path in SERVER_PATHS {
             check(path, &[]);
             check(&path.to_uppercase(), &[]);

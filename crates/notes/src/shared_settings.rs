@@ -60,9 +60,11 @@ pub fn deletion_rule_name(rule: DeletionRule) -> &'static str {
 fn default_deletion_rule(kind: DatabaseKind) -> DeletionRule {
     match kind {
         DatabaseKind::Mail => DeletionRule::DeletionsCount,
-        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => {
-            DeletionRule::EditsCount
-        }
+        DatabaseKind::Standard
+        | DatabaseKind::Directory
+        | DatabaseKind::MailBox
+        | DatabaseKind::Log
+        | DatabaseKind::Sessions => DeletionRule::EditsCount,
     }
 }
 

@@ -136,11 +136,13 @@ impl CallContext {
         let record = access.database().record();
         match record.kind {
             DatabaseKind::Standard | DatabaseKind::Mail => Ok(access),
-            DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => Err(Error::State(format!(
-                "{} is a {} database: it can only be changed with administration commands",
-                record.path,
-                record.kind.name()
-            ))),
+            DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions => {
+                Err(Error::State(format!(
+                    "{} is a {} database: it can only be changed with administration commands",
+                    record.path,
+                    record.kind.name()
+                )))
+            }
         }
     }
 

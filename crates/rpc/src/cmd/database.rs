@@ -126,5 +126,6 @@ fn kind_to_proto(kind: DatabaseKind) -> v1::DatabaseKind {
         DatabaseKind::MailBox => v1::DatabaseKind::MailBox,
         DatabaseKind::Directory => v1::DatabaseKind::Directory,
         DatabaseKind::Log => v1::DatabaseKind::Log,
+        DatabaseKind::Sessions => v1::DatabaseKind::Sessions,
     }
 }

@@ -89,7 +89,7 @@ fn settings_of(context: &CallContext, access: &Access<level::Reader>) -> Result<
 fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = context.access::<level::Reader>(key)?;
     let database = access.database().path();
-    if matches!(access.database().record().kind, DatabaseKind::MailBox | DatabaseKind::Log) {
+    if matches!(access.database().record().kind, DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions) {
         return Err(Error::State(format!("{database} belongs to this server alone, so it does not replicate")));
     }
     let structure = access.database().record().ods;
