@@ -63,14 +63,18 @@ impl Person {
         self.short_names.iter().cloned().chain(addresses).collect()
     }
 
-    /// Returns a number that changes with the password. It has no meaning outside this process.
+    /// Returns a number that changes with the password. It stays the same over restarts, because sessions in browsers
+    /// keep it.
     #[must_use]
     pub fn password_stamp(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        self.password_hash.hash(&mut hasher);
-        self.scram.as_ref().map(ScramKeys::to_text).hash(&mut hasher);
-        hasher.finish()
+        let mut hasher = blake3::Hasher::new();
+        for text in [self.password_hash.clone(), self.scram.as_ref().map(ScramKeys::to_text)] {
+            hasher.update(&[u8::from(text.is_some())]);
+            hasher.update(text.unwrap_or_default().as_bytes());
+        }
+        let mut stamp = [0; 8];
+        hasher.finalize_xof().fill(&mut stamp);
+        u64::from_be_bytes(stamp)
     }
 
     /// Returns `true` if a password is set.
