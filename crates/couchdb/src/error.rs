@@ -1,7 +1,8 @@
 //! The errors of this crate, and the answers of the protocol to them.
 
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::Refusal;
 use sasl::LoginError;
 use serde_json::json;
 
@@ -99,6 +100,15 @@ impl From<LoginError> for Error {
             LoginError::Throttled => Self::Exhausted("too many failed logins, try again later"),
             LoginError::Unavailable => Self::Unavailable,
             _ => Self::Unauthorized("Name or password is incorrect.".to_owned()),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Missing => Self::Unauthorized("You are not authorized to access this db.".to_owned()),
+            Refusal::Login(error) => error.into(),
         }
     }
 }

@@ -11,14 +11,12 @@
 //! | [`leaves`] | the leaves of the tree of revisions, from a note and its conflict documents |
 //! | [`read`], [`write`](mod@write), [`changes`] | the verbs, as functions of a database and a person |
 //! | [`sequence`], [`selector`] | opaque update sequences; conditions on documents |
-//! | [`sessions`], [`backend`] | cookie sessions; what the server must provide |
 //! | [`multipart`] | bodies with a document and its attachments |
 //! | [`service`] | the requests over HTTP, and their limits |
 //!
 //! The verbs are synchronous and run on the worker pool. The protocol is that of CouchDB 3 as far as replication needs
 //! it; views, design functions, and the management of servers are not part of it.
 
-pub mod backend;
 pub mod changes;
 pub mod compression;
 pub mod document;
@@ -33,8 +31,7 @@ pub mod read;
 pub mod selector;
 pub mod sequence;
 pub mod service;
-pub mod sessions;
 pub mod write;
 
 pub use error::{Error, Result};
-pub use service::{Service, ServiceOptions, Services, serve, server_uuid};
+pub use service::{Service, ServiceOptions, Services, server_uuid};

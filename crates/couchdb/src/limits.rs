@@ -26,9 +26,6 @@ pub const PART_HEADER_BYTES_MAX: usize = 8 << 10;
 /// Size in bytes at which a part of an answer that is streamed ends.
 pub const ANSWER_PART_BYTES: usize = 2 << 20;
 
-/// Size in bytes from which an answer is compressed.
-pub const COMPRESSED_ANSWER_BYTES_MIN: u64 = 1 << 10;
-
 /// Size in bytes of the ids that one pass over the documents collects for a list in the order of the ids.
 pub const LISTED_IDS_BYTES_MAX: usize = 8 << 20;
 
@@ -75,15 +72,6 @@ pub const SUMMARY_VALUE_BYTES_MAX: usize = 4 << 10;
 /// Size in bytes of all values that are stored in the summary of a document because they are small.
 pub const SUMMARY_VALUES_BYTES_MAX: usize = 32 << 10;
 
-/// Maximum number of cookie sessions of all people together. Beyond it the one that was used the longest time ago ends.
-pub const SESSIONS_MAX: usize = 10_000;
-
-/// Time after which a cookie session ends without a request.
-pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(600);
-
-/// Time after which a cookie session ends.
-pub const SESSION_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
-
 /// Time after which a request for future changes is answered at the latest.
 pub const FEED_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -104,9 +92,6 @@ pub const SELECTOR_DEPTH_MAX: usize = 32;
 
 /// Maximum number of conditions in a selector.
 pub const SELECTOR_CONDITIONS_MAX: usize = 1_000;
-
-/// Maximum time in which a client sends the header of a request.
-pub const HEADER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum time between two parts of the body of a request.
 pub const BODY_PAUSE_MAX: Duration = Duration::from_secs(60);

@@ -26,8 +26,8 @@ const INDIRECT_ONLY: &[(&str, &str)] = &[
 ];
 
 /// Maximum number of direct dependencies. [`ALL_MAX`] is the maximum number of all dependencies.
-const DIRECT_MAX: usize = 70;
-const ALL_MAX: usize = 400;
+const DIRECT_MAX: usize = 80;
+const ALL_MAX: usize = 450;
 
 /// The sections of a manifest that list dependencies.
 const SECTIONS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];

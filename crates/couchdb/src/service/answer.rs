@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::Caller;
 use store::Ticket;
 
-use super::{Caller, Service};
+use super::Service;
 use crate::error::{Error, Result};
 
 /// Returns an answer with a JSON text.

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::{Response, StatusCode, header};
 use base::memory::MemoryPermit;
 use bytes::Bytes;
 use futures_util::Stream;
-use http::{Response, StatusCode, header};
+use http::Caller;
 use notes::change_log::ChangeCursor;
 use tokio::time::Instant;
 
 use super::answer::{self, json};
-use super::{Caller, FeedPermit, Service};
+use super::{FeedPermit, OpenDatabase, Service};
 use crate::changes::{ChangesOptions, ChangesStep, read_step, read_step_back};
 use crate::error::{Error, Result};
 use crate::limits::{FEED_TIME_MAX, HEARTBEAT, HEARTBEAT_MIN, ROWS_MAX};
@@ -140,7 +141,7 @@ async fn answer_back(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Res
     let read: answer::ReadPart<Back> = Arc::new(move |mut back| {
         // The memory of the filter is held as long as the filter is.
         let _held = &feed.memory;
-        let open = of_job.open(&databases, &feed.database)?;
+        let open = OpenDatabase::open(&databases, &of_job, &feed.database)?;
         let reading = open.reader.read()?;
         let since = feed.since.cursor(&reading)?;
         let left = feed.limit.map_or(ROWS_MAX, |limit| limit.max(1).saturating_sub(back.rows).min(ROWS_MAX));
@@ -189,7 +190,7 @@ async fn read(
     let feed = Arc::clone(feed);
     service
         .run(caller, "_changes", move || {
-            let open = caller_of_job.open(&service_of_job.services.databases, &feed.database)?;
+            let open = OpenDatabase::open(&service_of_job.services.databases, &caller_of_job, &feed.database)?;
             let listener = open.database.listen();
             let reading = open.reader.read()?;
             let cursor = match cursor {

@@ -11,16 +11,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::http::Response;
 use base::NoteId;
 use base::memory::MemoryPermit;
-use http::Response;
+use http::Caller;
 use notes::{DatabaseSnapshot, NoteHeader};
 use serde_json::{Value, json};
 
 use super::answer::{self, Part};
 use super::request_body::no_memory;
 use super::verbs::document_options;
-use super::{Call, Caller};
+use super::{Call, OpenDatabase};
 use crate::document::{Members, bounded_list};
 use crate::error::{Error, Result};
 use crate::leaves::Leaves;
@@ -152,7 +153,7 @@ pub(super) async fn answer(
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
     let path = database.to_owned();
-    let memory = call.service.services.memory.share_of(&call.peer.memory_owner()).empty_permit();
+    let memory = call.service.services.memory.share_of(&call.context.peer.memory_owner()).empty_permit();
     let place = match options.keys {
         Some(_) => Place::Keys { next: 0 },
         None => Place::Scan(Pass::default()),
@@ -161,7 +162,7 @@ pub(super) async fn answer(
     let read: answer::ReadPart<Listing> = Arc::new(move |listing| {
         // The memory of the options is held as long as they are.
         let _held = &held;
-        let open = of_job.open(&service.services.databases, &path)?;
+        let open = OpenDatabase::open(&service.services.databases, &of_job, &path)?;
         let reading = open.reader.read()?;
         let ticket = reading.ticket();
         let mut part = ListedPart { reading: &reading, text: String::new(), options: &options, listing };

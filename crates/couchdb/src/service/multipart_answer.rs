@@ -12,15 +12,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
 use base::memory::MemoryPermit;
 use base::{Modseq, NoteId, hex};
-use http::{HeaderValue, Response, header};
+use http::Caller;
 use notes::DatabaseSnapshot;
 use revision::Revision;
 use serde_json::json;
 
 use super::answer::{self, Part};
-use super::{Call, Caller};
+use super::{Call, OpenDatabase};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaf, Leaves};
 use crate::limits::ANSWER_PART_BYTES;
@@ -101,7 +102,7 @@ pub(super) async fn answer(
     let read: answer::ReadPart<Sending> = Arc::new(move |mut sending| {
         // Their memory is held as long as they are.
         let _held = &versions.memory;
-        let open = of_job.open(&service.services.databases, &path)?;
+        let open = OpenDatabase::open(&service.services.databases, &of_job, &path)?;
         let reading = open.reader.read()?;
         let text = sending.fill(&reading, (&versions, &boundary))?;
         let is_last = sending.pieces.is_empty() && sending.answering.is_none() && sending.next > versions.wanted.len();

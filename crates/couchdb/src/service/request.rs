@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::Uri;
+use axum::http::Uri;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 

@@ -3,13 +3,13 @@
 //! What is parsed from a body is about as large as the body, so the memory is held until it is dropped, too.
 
 use axum::body::Body;
+use axum::http::header;
 use base::memory::MemoryPermit;
-use futures_util::StreamExt as _;
-use http::header;
-use hyper::body::Incoming;
+use http::Caller;
+use http::request_body::{BodyError, BodyLimits, ReceivedBody, receive};
 use store::Ticket;
 
-use super::{Call, Caller};
+use super::Call;
 use crate::compression::{AttachmentDecompressor, gunzip};
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, BODY_PAUSE_MAX};
@@ -62,12 +62,12 @@ impl Call {
 
     /// Reads the body of the request of a caller who has logged in. It counts as memory of the peer until the permit is
     /// dropped. A compressed body is decompressed, and the limit is that of the decompressed one.
-    pub(super) async fn read_body(&self, caller: &Caller, body: Incoming) -> Result<SentBody> {
+    pub(super) async fn read_body(&self, caller: &Caller, body: Body) -> Result<SentBody> {
         self.read_body_within(caller, body, BODY_BYTES_MAX).await
     }
 
     /// Reads the body of the request, as `read_body` does, with another limit.
-    pub(super) async fn read_body_within(&self, caller: &Caller, body: Incoming, bytes_max: usize) -> Result<SentBody> {
+    pub(super) async fn read_body_within(&self, caller: &Caller, body: Body, bytes_max: usize) -> Result<SentBody> {
         let is_compressed = self.is_body_compressed()?;
         let sent = self.receive_body(body, bytes_max).await?;
         if !is_compressed {
@@ -77,7 +77,7 @@ impl Call {
     }
 
     /// Reads the body of a request that anybody may send. It must not be compressed.
-    pub(super) async fn read_login_body(&self, body: Incoming, bytes_max: usize) -> Result<SentBody> {
+    pub(super) async fn read_login_body(&self, body: Body, bytes_max: usize) -> Result<SentBody> {
         if self.is_body_compressed()? {
             return Err(Error::UnsupportedMedia("the body of a login must not be compressed".to_owned()));
         }
@@ -94,27 +94,14 @@ impl Call {
         }
     }
 
-    async fn receive_body(&self, body: Incoming, bytes_max: usize) -> Result<SentBody> {
-        let too_large = || Error::TooLarge(format!("the body of this request can have at most {bytes_max} bytes"));
-        let announced = self.field(header::CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-        if announced > bytes_max {
-            return Err(too_large());
-        }
-        let budget = self.service.services.memory.share_of(&self.peer.memory_owner());
-        let mut permit = budget.acquire(announced).map_err(|_| no_memory())?;
-        let mut bytes = Vec::with_capacity(announced);
-        let mut pieces = Body::new(body).into_data_stream();
-        loop {
-            let next = tokio::time::timeout(BODY_PAUSE_MAX, pieces.next()).await;
-            let Some(piece) = next.map_err(|_| Error::BadRequest("the body did not arrive in time".to_owned()))? else {
-                return Ok(SentBody { bytes, permit });
-            };
-            let piece = piece.map_err(|_| Error::BadRequest("the body did not arrive whole".to_owned()))?;
-            if bytes.len() + piece.len() > bytes_max {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&piece);
-            permit.grow(bytes.len().saturating_sub(permit.bytes())).map_err(|_| no_memory())?;
+    async fn receive_body(&self, body: Body, bytes_max: usize) -> Result<SentBody> {
+        let budget = self.service.services.memory.share_of(&self.context.peer.memory_owner());
+        let limits = BodyLimits { bytes_max, pause_max: BODY_PAUSE_MAX };
+        match receive(&self.headers, body, limits, &budget).await {
+            Ok(ReceivedBody { bytes, permit }) => Ok(SentBody { bytes, permit }),
+            Err(BodyError::NoMemory) => Err(no_memory()),
+            Err(error @ BodyError::TooLarge(_)) => Err(Error::TooLarge(error.to_string())),
+            Err(error @ (BodyError::Slow | BodyError::Incomplete)) => Err(Error::BadRequest(error.to_string())),
         }
     }
 

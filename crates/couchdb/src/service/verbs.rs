@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use base::hex;
-use http::{HeaderValue, Method, Response, StatusCode, header};
-use hyper::body::Incoming;
+use http::Caller;
+use http::backend::LoggedIn;
+use http::sessions::SessionId;
 use notes::Databases;
 use revision::Revision;
-use sasl::PasswordRequest;
+use sasl::{LoginProtocol, PasswordRequest};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use store::Ticket;
@@ -20,15 +22,14 @@ use super::feeds::{self, Feed, FeedKind};
 use super::listing::{self, ListOptions};
 use super::multipart_answer::{self, Form, Versions, is_accepted};
 use super::request_body::{Parsed, SentBody, text_of};
-use super::{Call, Caller, Service};
-use crate::backend::LoggedIn;
+use super::{Call, OpenDatabase, Service};
 use crate::changes::{ChangesOptions, Filter};
 use crate::compression::AttachmentDecompressor;
 use crate::document::{Members, bounded_list, push_text};
 use crate::error::{Error, Result};
 use crate::limits::{
     ANSWER_PART_BYTES, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LIST_BODY_BYTES_MAX, LOCAL_BYTES_MAX,
-    LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
+    LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX, SELECTOR_BYTES_MAX,
 };
 use crate::multipart::boundary_of;
 use crate::read::{
@@ -37,7 +38,6 @@ use crate::read::{
 };
 use crate::selector::Selector;
 use crate::sequence::{Sequence, Since};
-use crate::sessions::SessionLogin;
 use crate::write::{Revisions, SavedDocument, SentDocument, Target as WriteTarget, parse_documents};
 
 /// Number of documents that one part of an answer reads.
@@ -47,7 +47,7 @@ const DOCUMENTS_PER_PART: usize = 64;
 const LOOKUPS_PER_JOB: usize = 500;
 
 /// Answers a request.
-pub(super) async fn answer(call: Call, body: Incoming) -> Result<Response<Body>> {
+pub(super) async fn answer(call: Call, body: Body) -> Result<Response<Body>> {
     let path: Vec<&str> = call.target.path.iter().map(String::as_str).collect();
     let is = |method: &Method| call.method == *method;
     match path.as_slice() {
@@ -86,7 +86,7 @@ fn welcome(call: &Call) -> Response<Body> {
 }
 
 /// Serves `_session`: logs in, shows who is logged in, and logs out.
-async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
+async fn session(call: &Call, body: Body) -> Result<Response<Body>> {
     match call.method {
         Method::GET => {
             let name = match call.caller().await {
@@ -106,16 +106,21 @@ async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
             let sent = call.read_login_body(body, LOGIN_BYTES_MAX).await?;
             let (name, password) = login_of(call, &sent)?;
             let request = PasswordRequest::without_sasl(name.as_bytes(), password.as_bytes())?;
-            let LoggedIn { identity, stamp } = call.log_in(request).await?;
-            let login = identity.name.canonical().to_owned();
-            let token = call.service.sessions.begin(SessionLogin { login: login.clone(), stamp });
-            tracing::info!(target: "couchdb", peer = %call.address(), login, "began a session");
+            let authenticator = &call.service.services.authenticator;
+            let checked = authenticator.check_password(&call.context, request, LoginProtocol::Http);
+            let LoggedIn { identity, stamp } = checked.await?;
+            let login = identity.name.canonical();
+            call.context.set_account(login);
+            let earlier = call.token();
+            let token = authenticator.begin_session(&call.context, &call.headers, (login, stamp), earlier).await?;
+            tracing::info!(target: "couchdb", peer = %call.context.peer, login, "began a session");
             let text = json!({ "ok": true, "name": login, "roles": [] }).to_string();
-            Ok(with_cookie(call, json_answer(StatusCode::OK, text), &token, SESSION_AGE_MAX.as_secs()))
+            let seconds = authenticator.sessions().age_max().as_secs();
+            Ok(with_cookie(call, json_answer(StatusCode::OK, text), &token, seconds))
         }
         Method::DELETE => {
             if let Some(token) = call.token() {
-                call.service.sessions.end(token);
+                call.service.services.authenticator.end_session(&call.context, SessionId::of_token(token)).await?;
             }
             Ok(with_cookie(call, json_answer(StatusCode::OK, "{\"ok\":true}"), "", 0))
         }
@@ -139,7 +144,7 @@ fn login_of(call: &Call, body: &SentBody) -> Result<(String, String)> {
 /// Adds the cookie of a session. With permitted origins, their pages may use it, and the check of the origin protects
 /// from all others.
 fn with_cookie(call: &Call, mut response: Response<Body>, token: &str, seconds: u64) -> Response<Body> {
-    let same_site = if call.service.options.origins.is_empty() { "Strict" } else { "None" };
+    let same_site = if call.service.origins.is_empty() { "Strict" } else { "None" };
     let cookie =
         format!("AuthSession={token}; Version=1; Path=/; HttpOnly; Secure; SameSite={same_site}; Max-Age={seconds}");
     if let Ok(value) = HeaderValue::from_str(&cookie) {
@@ -156,7 +161,9 @@ async fn all_databases(call: &Call) -> Result<Response<Body>> {
     let names = call.service.run(&caller, "_all_dbs", move || {
         let mut names = Vec::new();
         for record in service.services.databases.database_list()? {
-            if record.options.is_open_to_couchdb && of_job.open(&service.services.databases, &record.path).is_ok() {
+            if record.options.is_open_to_couchdb
+                && OpenDatabase::open(&service.services.databases, &of_job, &record.path).is_ok()
+            {
                 names.push(record.path);
             }
         }
@@ -170,21 +177,21 @@ async fn with_database<R: Send + 'static>(
     call: &Call,
     (caller, database): (&Caller, &str),
     command: &'static str,
-    work: impl FnOnce(&Databases, &super::OpenDatabase) -> Result<(R, Ticket)> + Send + 'static,
+    work: impl FnOnce(&Databases, &OpenDatabase) -> Result<(R, Ticket)> + Send + 'static,
 ) -> Result<R> {
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
     let database = database.to_owned();
     call.service
         .run(caller, command, move || {
-            let open = of_job.open(&service.services.databases, &database)?;
+            let open = OpenDatabase::open(&service.services.databases, &of_job, &database)?;
             work(&service.services.databases, &open)
         })
         .await
 }
 
 /// Serves `/DATABASE`: what it is, and documents without an `_id`.
-async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Response<Body>> {
+async fn in_database(call: &Call, database: &str, body: Body) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     match call.method {
         Method::GET => {
@@ -253,7 +260,7 @@ async fn save(
 }
 
 /// Serves `/DATABASE/_local/ID`: a document of the caller's client that does not replicate.
-async fn local_document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+async fn local_document(call: &Call, (database, id): (&str, &str), body: Body) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let full_id = format!("_local/{id}");
     let key = id.to_owned();
@@ -331,7 +338,7 @@ fn revision_of_tag(tag: &str) -> &str {
 }
 
 /// Serves `/DATABASE/ID`: a document.
-async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+async fn document(call: &Call, (database, id): (&str, &str), body: Body) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let named = named_revision(call)?;
     match call.method {
@@ -471,7 +478,7 @@ fn wanted_of(id: &str, revisions: Vec<String>) -> Vec<WantedRevision> {
 }
 
 /// Serves `/DATABASE/ID/FILE`: an attachment.
-async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body: Body) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let named = named_revision(call)?;
     let id = id.to_owned();
@@ -548,7 +555,7 @@ async fn read_attachment(
     let blob = found.blob;
     let length = found.length;
     let read: answer::ReadPart<u64> = Arc::new(move |offset| {
-        let open = of_job.open(&service.services.databases, &path)?;
+        let open = OpenDatabase::open(&service.services.databases, &of_job, &path)?;
         let reading = open.reader.read()?;
         let end = length.min(offset.saturating_add(ANSWER_PART_BYTES as u64));
         let text = if end == offset { Vec::new() } else { reading.blob_range(note, &blob, offset..end)? };
@@ -568,7 +575,7 @@ async fn read_attachment(
 }
 
 /// Serves the verbs of a database whose names begin with `_`.
-async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+async fn special(call: &Call, (database, name): (&str, &str), body: Body) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let of = (&caller, database);
     match (call.method.as_str(), name) {
@@ -803,7 +810,7 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: Sen
     let read: answer::ReadPart<usize> = Arc::new(move |begin| {
         // The memory of the wanted revisions is held as long as they are.
         let _held = &permit;
-        let open = of_job.open(&service.services.databases, &path)?;
+        let open = OpenDatabase::open(&service.services.databases, &of_job, &path)?;
         let reading = open.reader.read()?;
         let mut text = String::from(if begin == 0 { "{\"results\":[" } else { "" });
         let mut index = begin;

@@ -1,0 +1,273 @@
+//! Logins over HTTP: by a name and a password in each request (Basic, RFC 7617), by a token (Bearer, RFC 6750), or by
+//! the cookie of a session.
+//!
+//! Every request is checked: a session of somebody who has got another password, or may no longer log in, ends with its
+//! next request. Passwords are checked by the pool for logins, and throttled like those of other protocols.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use notes::Identity;
+use sasl::{LoginError, LoginProtocol, PasswordRequest, TokenRequest};
+use wire::{JobLabel, JobOwner, Peer, WorkerPool};
+
+use crate::backend::{Accounts, LoggedIn};
+use crate::request_context::RequestContext;
+use crate::sessions::{SessionClient, SessionId, SessionLogin, Sessions};
+
+/// The cookie of a session over TLS. Browsers accept the prefix only with `Secure`, `Path=/` and without `Domain`, so
+/// no other host and no page without encryption can set it.
+pub const COOKIE: &str = "__Host-doublet";
+
+/// The cookie of a session without TLS, which is possible on this machine only.
+pub const PLAIN_COOKIE: &str = "doublet";
+
+/// The person for whom a request is executed.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The identity, with all groups.
+    pub identity: Arc<Identity>,
+    /// The session by which the person is logged in, if it is one.
+    pub session: Option<SessionId>,
+}
+
+impl Caller {
+    /// Returns the canonical name.
+    #[must_use]
+    pub fn login(&self) -> &str {
+        self.identity.name.canonical()
+    }
+}
+
+/// Reason why a request is executed for nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has no login, or one that has ended.
+    Missing,
+    /// Its login was refused.
+    Login(LoginError),
+}
+
+impl From<LoginError> for Refusal {
+    fn from(error: LoginError) -> Self {
+        Self::Login(error)
+    }
+}
+
+/// Checks the logins of requests.
+#[derive(Clone)]
+pub struct Authenticator {
+    accounts: Arc<dyn Accounts>,
+    pool: WorkerPool,
+    login_pool: WorkerPool,
+    sessions: Arc<Sessions>,
+}
+
+impl Authenticator {
+    /// Creates the check. `login_pool` has the threads that compute password hashes.
+    #[must_use]
+    pub fn new(accounts: Arc<dyn Accounts>, pool: WorkerPool, login_pool: WorkerPool, sessions: Arc<Sessions>) -> Self {
+        Self { accounts, pool, login_pool, sessions }
+    }
+
+    /// Returns the sessions.
+    #[must_use]
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    /// Returns the person for whom a request is executed: by a login in its header, or by the session whose cookie has
+    /// one of these names.
+    pub async fn caller(
+        &self,
+        context: &RequestContext,
+        headers: &HeaderMap,
+        (protocol, cookies): (LoginProtocol, &[&str]),
+    ) -> Result<Caller, Refusal> {
+        let caller = match headers.get(header::AUTHORIZATION) {
+            Some(value) => {
+                let identity = self.check_header(context, value, protocol).await?.identity;
+                Caller { identity, session: None }
+            }
+            None => {
+                let token = cookies.iter().find_map(|name| cookie(headers, name)).ok_or(Refusal::Missing)?;
+                self.session_caller(context, token, protocol).await?
+            }
+        };
+        context.set_account(caller.login());
+        Ok(caller)
+    }
+
+    async fn check_header(
+        &self,
+        context: &RequestContext,
+        value: &HeaderValue,
+        protocol: LoginProtocol,
+    ) -> Result<LoggedIn, Refusal> {
+        let value = value.to_str().map_err(|_| Refusal::Missing)?;
+        if let Some((name, password)) = basic_credentials(value) {
+            let request = PasswordRequest::without_sasl(name.as_bytes(), password.as_bytes())?;
+            return Ok(self.check_password(context, request, protocol).await?);
+        }
+        let request = TokenRequest::from_authorization(value).ok_or(Refusal::Missing)?;
+        let accounts = Arc::clone(&self.accounts);
+        let origin = context.origin(protocol);
+        let check = move || {
+            let login = accounts.check_token(&origin, &request)?;
+            accounts.identify(&origin, &login.name, None)
+        };
+        Ok(self.run_login(&context.peer, check).await?)
+    }
+
+    /// Checks a name and a password.
+    pub async fn check_password(
+        &self,
+        context: &RequestContext,
+        request: PasswordRequest,
+        protocol: LoginProtocol,
+    ) -> Result<LoggedIn, LoginError> {
+        let accounts = Arc::clone(&self.accounts);
+        let origin = context.origin(protocol);
+        let check = move || {
+            let login = accounts.check_password(&origin, &request)?;
+            accounts.identify(&origin, &login.name, None)
+        };
+        self.run_login(&context.peer, check).await
+    }
+
+    async fn run_login(
+        &self,
+        peer: &Peer,
+        check: impl FnOnce() -> Result<LoggedIn, LoginError> + Send + 'static,
+    ) -> Result<LoggedIn, LoginError> {
+        let label = JobLabel::new(JobOwner::stranger(peer.ip()), "http", "login");
+        self.login_pool.run_awaited(label, check).await.map_err(|_| LoginError::Unavailable)?
+    }
+
+    async fn session_caller(
+        &self,
+        context: &RequestContext,
+        token: &str,
+        protocol: LoginProtocol,
+    ) -> Result<Caller, Refusal> {
+        let (session, login) = self.sessions.find(token).ok_or(Refusal::Missing)?;
+        let SessionLogin { login, stamp } = login;
+        let label = JobLabel::new(JobOwner::account(&login), "http", "session");
+        let accounts = Arc::clone(&self.accounts);
+        let sessions = Arc::clone(&self.sessions);
+        let origin = context.origin(protocol);
+        let identified = self.pool.run_awaited(label, move || {
+            let identified = accounts.identify(&origin, &login, Some(stamp));
+            match identified {
+                Ok(_) => sessions.record_use(&session),
+                Err(LoginError::InvalidCredentials | LoginError::AccountDisabled) => sessions.end(&session),
+                Err(_) => {}
+            }
+            identified
+        });
+        match identified.await.map_err(|_| LoginError::Unavailable)? {
+            Ok(LoggedIn { identity, .. }) => Ok(Caller { identity, session: Some(session) }),
+            Err(LoginError::InvalidCredentials | LoginError::AccountDisabled) => Err(Refusal::Missing),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Begins a session for somebody who has just logged in, and ends the one that the request had before. Returns the
+    /// token of the new one, when its note is durable.
+    pub async fn begin_session(
+        &self,
+        context: &RequestContext,
+        headers: &HeaderMap,
+        (login, stamp): (&str, u64),
+        earlier: Option<&str>,
+    ) -> Result<String, LoginError> {
+        let client = SessionClient::new(context.peer.ip(), headers.get(header::USER_AGENT));
+        let earlier = earlier.map(SessionId::of_token);
+        let login = SessionLogin { login: login.to_owned(), stamp };
+        let label = JobLabel::new(JobOwner::account(&login.login), "http", "session");
+        let sessions = Arc::clone(&self.sessions);
+        let begun = self.pool.run_awaited(label, move || {
+            if let Some(earlier) = earlier {
+                sessions.end(&earlier);
+            }
+            sessions.begin(login, client)
+        });
+        let begun = begun.await.map_err(|_| LoginError::Unavailable)?;
+        let (token, ticket) = begun.map_err(|error| {
+            tracing::error!(target: "http", %error, "a session could not begin");
+            LoginError::Unavailable
+        })?;
+        self.sessions.durable(ticket).await.map_err(|_| LoginError::Unavailable)?;
+        Ok(token)
+    }
+
+    /// Ends a session.
+    pub async fn end_session(&self, context: &RequestContext, session: SessionId) -> Result<(), LoginError> {
+        let label = JobLabel::new(JobOwner::stranger(context.peer.ip()), "http", "session");
+        let sessions = Arc::clone(&self.sessions);
+        self.pool.run_awaited(label, move || sessions.end(&session)).await.map_err(|_| LoginError::Unavailable)
+    }
+}
+
+/// Returns the value of a cookie (RFC 6265).
+#[must_use]
+pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// Returns the cookie of a session for a peer. An empty token removes it from the browser.
+#[must_use]
+pub fn session_cookie(peer: &Peer, token: &str, seconds: u64) -> Option<HeaderValue> {
+    let (name, secure) = if peer.tls { (COOKIE, "; Secure") } else { (PLAIN_COOKIE, "") };
+    let text = format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
+    HeaderValue::from_str(&text).ok()
+}
+
+/// Returns the name and the password of the field `Authorization` with the scheme Basic (RFC 7617).
+fn basic_credentials(value: &str) -> Option<(String, String)> {
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    decoded.split_once(':').map(|(name, password)| (name.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, HeaderValue::from_static("a=1; doublet=x=y"));
+        headers.append(header::COOKIE, HeaderValue::from_static("__Host-doublet=z"));
+        assert_eq!(cookie(&headers, "doublet"), Some("x=y"));
+        assert_eq!(cookie(&headers, COOKIE), Some("z"));
+        assert_eq!(cookie(&headers, "let"), None);
+    }
+
+    #[test]
+    fn cookies_of_plain_connections_have_no_prefix() {
+        let text = |peer: &Peer| session_cookie(peer, "t", 5).map(|value| value.to_str().expect("ASCII").to_owned());
+        let local = Peer::local();
+        assert_eq!(text(&local).as_deref(), Some("doublet=t; Path=/; HttpOnly; SameSite=Lax; Max-Age=5"));
+        let secure = "__Host-doublet=t; Path=/; HttpOnly; SameSite=Lax; Max-Age=5; Secure";
+        assert_eq!(text(&local.encrypted()).as_deref(), Some(secure));
+    }
+
+    #[test]
+    fn basic_credentials_end_at_the_first_colon() {
+        let found =
+            |scheme: &str, credentials: &[u8]| basic_credentials(&format!("{scheme} {}", STANDARD.encode(credentials)));
+        assert_eq!(found("bAsIc", b"ann:pass:word"), Some(("ann".to_owned(), "pass:word".to_owned())));
+        assert_eq!(found("Bearer", b"ann:x"), None);
+        assert_eq!(found("Basic", b"ann"), None);
+        assert_eq!(found("Basic", b"\xff:x"), None);
+        assert_eq!(basic_credentials("Basic ###"), None);
+    }
+}

@@ -1,0 +1,496 @@
+//! Sessions: logins that a browser makes once and then refers to by a random token.
+//!
+//! A session is a note of `sessions.nsf`, a database of the server alone, so sessions survive a restart, and a person
+//! can see and end them. The note has a digest of the token and never the token: nobody who reads the database, or a
+//! backup of it, can use a session. All sessions are in memory too, where every request looks for its own. When a
+//! session was last used is written at most every [`SESSION_USE_INTERVAL`].
+//!
+//! A session ends by a logout, after its idle time, after its absolute lifetime, and with the next request after a
+//! change of the password or of the right to log in.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use base::sync::Mutex;
+use base::{Clock, Name, NoteId, Random, Timestamp, hex};
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, ItemValue,
+    NewDatabase, NewNote, Note, level,
+};
+use store::Ticket;
+
+use crate::limits::{
+    SESSION_CLIENT_BYTES_MAX, SESSION_USE_INTERVAL, SESSIONS_MAX, SESSIONS_PER_PERSON_MAX, SESSIONS_PER_TRANSACTION,
+};
+
+/// Path of the database with the sessions.
+pub const SESSIONS_PATH: &str = "sessions.nsf";
+
+/// Number of random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+/// Number of bytes of the digest that name a session to its owner.
+const NAME_BYTES: usize = 8;
+
+/// Form of the notes.
+const FORM: &str = "Session";
+
+/// Items of the notes.
+const FORM_ITEM: &str = "Form";
+const LOGIN_ITEM: &str = "Login";
+const DIGEST_ITEM: &str = "TokenDigest";
+const STAMP_ITEM: &str = "PasswordStamp";
+const BEGUN_ITEM: &str = "Begun";
+const USED_ITEM: &str = "LastUsed";
+const ADDRESS_ITEM: &str = "Address";
+const CLIENT_ITEM: &str = "Client";
+
+/// Lifetimes of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Time without a request after which a session ends.
+    pub idle_time_max: Duration,
+    /// Time after its beginning at which a session ends.
+    pub age_max: Duration,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { idle_time_max: Duration::from_secs(12 * 3_600), age_max: Duration::from_secs(14 * 24 * 3_600) }
+    }
+}
+
+/// The digest of a session's token, by which the server finds it. A lookup takes no time that depends on the digits of
+/// a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId([u8; 32]);
+
+impl SessionId {
+    /// Returns the digest of a token.
+    #[must_use]
+    pub fn of_token(token: &str) -> Self {
+        Self(*blake3::hash(token.as_bytes()).as_bytes())
+    }
+
+    /// Returns the name by which people refer to the session. It does not lead to the token.
+    #[must_use]
+    pub fn name(&self) -> String {
+        hex::lower(&self.0[..NAME_BYTES])
+    }
+}
+
+/// The login of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLogin {
+    /// The canonical name.
+    pub login: String,
+    /// The state of the password when the session began.
+    pub stamp: u64,
+}
+
+/// The client that began a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionClient {
+    /// The address.
+    pub address: String,
+    /// The description that the client gives of itself; at most [`SESSION_CLIENT_BYTES_MAX`] bytes.
+    pub description: String,
+}
+
+impl SessionClient {
+    /// Creates the description from an address and the field `User-Agent` of a request.
+    #[must_use]
+    pub fn new(address: IpAddr, user_agent: Option<&HeaderValue>) -> Self {
+        let text = user_agent.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let description = text[..text.floor_char_boundary(SESSION_CLIENT_BYTES_MAX)].to_owned();
+        Self { address: address.to_string(), description }
+    }
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The digest of its token.
+    pub id: SessionId,
+    /// The login.
+    pub login: SessionLogin,
+    /// The client that began it.
+    pub client: SessionClient,
+    /// When it began.
+    pub begun: Timestamp,
+    /// When it was last used.
+    pub used: Timestamp,
+    note: NoteId,
+    /// The last use that the note has.
+    written: Timestamp,
+}
+
+impl Session {
+    fn is_valid(&self, now: Timestamp, options: &SessionOptions) -> bool {
+        now.since(self.used) < options.idle_time_max && now.since(self.begun) < options.age_max
+    }
+
+    fn to_items(&self) -> Vec<Item> {
+        let SessionLogin { login, stamp } = &self.login;
+        vec![
+            Item::text(FORM_ITEM, FORM),
+            Item::text(LOGIN_ITEM, &**login),
+            Item::text(DIGEST_ITEM, hex::lower(&self.id.0)),
+            Item::text(STAMP_ITEM, stamp.to_string()),
+            Item::summary(BEGUN_ITEM, ItemValue::Time(self.begun)),
+            Item::summary(USED_ITEM, ItemValue::Time(self.used)),
+            Item::text(ADDRESS_ITEM, &*self.client.address),
+            Item::text(CLIENT_ITEM, &*self.client.description),
+        ]
+    }
+
+    /// Reads a note. Returns `None` for others than those of sessions.
+    fn read(note: &Note) -> Option<Self> {
+        let text = |name: &str| note.text(name).unwrap_or_default().to_owned();
+        let time = |name: &str| note.item(name).and_then(|item| item.value.time());
+        if text(FORM_ITEM) != FORM {
+            return None;
+        }
+        let used = time(USED_ITEM)?;
+        Some(Self {
+            id: SessionId(hex::parse_array(&text(DIGEST_ITEM))?),
+            login: SessionLogin { login: text(LOGIN_ITEM), stamp: text(STAMP_ITEM).parse().ok()? },
+            client: SessionClient { address: text(ADDRESS_ITEM), description: text(CLIENT_ITEM) },
+            begun: time(BEGUN_ITEM)?,
+            used,
+            note: note.header.note,
+            written: used,
+        })
+    }
+}
+
+/// The sessions of a server.
+pub struct Sessions {
+    databases: Arc<Databases>,
+    access: Access<level::Depositor>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    options: SessionOptions,
+    by_id: Mutex<HashMap<SessionId, Session>>,
+}
+
+impl Sessions {
+    /// Opens the sessions of a server, and creates their database if there is none.
+    pub fn open(
+        databases: &Arc<Databases>,
+        server: &Name,
+        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        options: SessionOptions,
+    ) -> notes::Result<Arc<Self>> {
+        let database = open_database(databases, server)?;
+        let access: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
+        let by_id = Mutex::new(read_all(&database, server)?);
+        Ok(Arc::new(Self { databases: Arc::clone(databases), access, clock, random, options, by_id }))
+    }
+
+    /// Returns a future that ends when what belongs to a ticket is durable.
+    pub async fn durable(&self, ticket: Ticket) -> notes::Result<()> {
+        Ok(self.databases.store().durable(ticket).await?)
+    }
+
+    /// Returns the absolute lifetime of a session.
+    #[must_use]
+    pub fn age_max(&self) -> Duration {
+        self.options.age_max
+    }
+
+    /// Begins a session. Returns its token, and the ticket that must be durable before anybody gets it.
+    pub fn begin(&self, login: SessionLogin, client: SessionClient) -> notes::Result<(String, Ticket)> {
+        let mut token = [0; TOKEN_BYTES];
+        self.random.fill(&mut token);
+        let token = hex::lower(&token);
+        let now = self.clock.now();
+        let id = SessionId::of_token(&token);
+        let mut session = Session { id, login, client, begun: now, used: now, note: NoteId(0), written: now };
+        let superfluous = self.superfluous(&session.login.login, now);
+        let accesses = [&self.access];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        for session in &superfluous {
+            transaction.writer(0).note_delete_permanently(session.note)?;
+        }
+        session.note = transaction.writer(0).note_create(NewNote::document(session.to_items()))?;
+        let ticket = transaction.commit()?;
+        let mut by_id = self.by_id.lock();
+        for session in superfluous {
+            by_id.remove(&session.id);
+        }
+        by_id.insert(id, session);
+        Ok((token, ticket))
+    }
+
+    /// Returns the session with a token and its login, and counts the use.
+    pub fn find(&self, token: &str) -> Option<(SessionId, SessionLogin)> {
+        let now = self.clock.now();
+        let id = SessionId::of_token(token);
+        let mut by_id = self.by_id.lock();
+        let session = by_id.get_mut(&id)?;
+        if !session.is_valid(now, &self.options) {
+            return None;
+        }
+        session.used = now;
+        Some((id, session.login.clone()))
+    }
+
+    /// Writes the last use of a session into its note, if that is due. What cannot be written is logged: the session
+    /// goes on.
+    pub fn record_use(&self, id: &SessionId) {
+        let due = {
+            let mut by_id = self.by_id.lock();
+            let session =
+                by_id.get_mut(id).filter(|session| session.used.since(session.written) > SESSION_USE_INTERVAL);
+            session.map(|session| {
+                session.written = session.used;
+                session.clone()
+            })
+        };
+        let Some(session) = due else { return };
+        if let Err(error) = self.rewrite(&session) {
+            tracing::error!(target: "http", %error, "the last use of a session could not be written");
+        }
+    }
+
+    /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
+    pub fn end(&self, id: &SessionId) {
+        let ended = self.by_id.lock().remove(id);
+        if let Err(error) = self.remove_notes(ended.as_slice()) {
+            tracing::error!(target: "http", %error, "the end of a session could not be written");
+        }
+    }
+
+    /// Ends the session of a person that has this name ([`SessionId::name`]). Returns `false` if there is none.
+    pub fn end_by_name(&self, login: &str, name: &str) -> notes::Result<bool> {
+        let found = self.list(Some(login)).into_iter().find(|session| session.id.name() == name);
+        let Some(session) = found else { return Ok(false) };
+        self.by_id.lock().remove(&session.id);
+        self.remove_notes(std::slice::from_ref(&session))?;
+        Ok(true)
+    }
+
+    /// Ends all sessions of a person, except one. Returns how many there were.
+    pub fn end_all(&self, login: &str, except: Option<&SessionId>) -> notes::Result<usize> {
+        let mut ended = self.list(Some(login));
+        ended.retain(|session| Some(&session.id) != except);
+        {
+            let mut by_id = self.by_id.lock();
+            for session in &ended {
+                by_id.remove(&session.id);
+            }
+        }
+        self.remove_notes(&ended)?;
+        Ok(ended.len())
+    }
+
+    /// Returns the sessions of a person, or of all, that have not ended. The one that was used last is the first.
+    #[must_use]
+    pub fn list(&self, login: Option<&str>) -> Vec<Session> {
+        let now = self.clock.now();
+        let is_wanted = |session: &&Session| {
+            login.is_none_or(|login| login == session.login.login) && session.is_valid(now, &self.options)
+        };
+        let mut found: Vec<Session> = self.by_id.lock().values().filter(is_wanted).cloned().collect();
+        found.sort_by(|one, other| (other.used, one.id.0).cmp(&(one.used, other.id.0)));
+        found
+    }
+
+    /// Removes the sessions that have ended by their age or without a request. Returns how many there were.
+    pub fn remove_ended(&self) -> notes::Result<usize> {
+        let now = self.clock.now();
+        let mut ended = Vec::new();
+        self.by_id.lock().retain(|_, session| {
+            let is_valid = session.is_valid(now, &self.options);
+            if !is_valid {
+                ended.push(session.clone());
+            }
+            is_valid
+        });
+        self.remove_notes(&ended)?;
+        Ok(ended.len())
+    }
+
+    /// Returns the sessions that end because a person begins another one: those beyond the limits that were used the
+    /// longest time ago.
+    fn superfluous(&self, login: &str, now: Timestamp) -> Vec<Session> {
+        let by_id = self.by_id.lock();
+        let mut own: Vec<&Session> = by_id.values().filter(|session| session.login.login == login).collect();
+        own.sort_by_key(|session| (session.is_valid(now, &self.options), session.used));
+        let surplus = (own.len() + 1).saturating_sub(SESSIONS_PER_PERSON_MAX);
+        let mut found: Vec<Session> = own.into_iter().take(surplus).cloned().collect();
+        if found.is_empty() && by_id.len() >= SESSIONS_MAX {
+            found.extend(by_id.values().min_by_key(|session| session.used).cloned());
+        }
+        found
+    }
+
+    fn rewrite(&self, session: &Session) -> notes::Result<()> {
+        let accesses = [&self.access];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        let mut writer = transaction.writer(0);
+        let Some(header) = writer.header(session.note)? else { return Ok(()) };
+        writer.note_update(session.note, header.revision(), &session.to_items(), &[])?;
+        // Nobody waits for it.
+        transaction.commit().map(drop)
+    }
+
+    fn remove_notes(&self, sessions: &[Session]) -> notes::Result<()> {
+        for part in sessions.chunks(SESSIONS_PER_TRANSACTION) {
+            let accesses = [&self.access];
+            let mut transaction = self.databases.transaction(&accesses)?;
+            for session in part {
+                transaction.writer(0).note_delete_permanently(session.note)?;
+            }
+            transaction.commit()?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens the database with the sessions, and creates it if there is none.
+fn open_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
+    match databases.database_open(SESSIONS_PATH) {
+        Err(notes::Error::NotFound { .. }) => {}
+        Ok(database) if database.record().kind != DatabaseKind::Sessions => {
+            let reason = "it has the path of the sessions; give it another one (`doublet db rename`)";
+            return Err(notes::Error::Invalid { what: format!("database {SESSIONS_PATH}"), reason: reason.into() });
+        }
+        opened => return opened,
+    }
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
+    let title = format!("Sessions of {}", server.abbreviated());
+    databases.database_create(&NewDatabase::new(SESSIONS_PATH, &title, DatabaseKind::Sessions, acl))
+}
+
+fn read_all(database: &Arc<Database>, server: &Name) -> notes::Result<HashMap<SessionId, Session>> {
+    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
+    let reading = access.read()?;
+    let mut found = HashMap::new();
+    reading.for_each_note(NoteId(0), &mut |header| {
+        if header.class.is_document() && !header.is_stub() {
+            let note = reading.note(header.note)?;
+            let session = note.as_ref().and_then(Session::read);
+            found.extend(session.map(|session| (session.id, session)));
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::sim::{SeededRandom, SimClock};
+    use notes::ServerSettings;
+    use store::memory::MemoryEngine;
+    use store::{Store, StoreOptions, SyncMode};
+
+    use super::*;
+
+    const OPTIONS: SessionOptions =
+        SessionOptions { idle_time_max: Duration::from_secs(3_600), age_max: Duration::from_secs(86_400) };
+
+    struct World {
+        databases: Arc<Databases>,
+        clock: Arc<SimClock>,
+        random: Arc<SeededRandom>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+            let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(1));
+            let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+            let random = Arc::new(SeededRandom::new(1));
+            let clock = Arc::new(SimClock::new());
+            let databases = Databases::open_with(store, clock.clone(), random.clone(), ServerSettings::default());
+            Self { databases, clock, random }
+        }
+
+        /// Opens the sessions, as after a restart.
+        fn open(&self) -> Arc<Sessions> {
+            let sources: (Arc<dyn Clock>, Arc<dyn Random>) = (self.clock.clone(), self.random.clone());
+            Sessions::open(&self.databases, &Name::new("CN=hub/O=Acme"), sources, OPTIONS).expect("they open")
+        }
+    }
+
+    fn begin(sessions: &Sessions, login: &str) -> String {
+        let client = SessionClient { address: "192.0.2.1".to_owned(), description: "Browser".to_owned() };
+        let login = SessionLogin { login: login.to_owned(), stamp: 7 };
+        sessions.begin(login, client).expect("a sound store").0
+    }
+
+    fn login_of(sessions: &Sessions, token: &str) -> Option<String> {
+        sessions.find(token).map(|(_, login)| login.login)
+    }
+
+    #[test]
+    fn sessions_end_by_logout_idleness_and_age() {
+        let world = World::new();
+        let sessions = world.open();
+        let first = begin(&sessions, "Ann/Acme");
+        let second = begin(&sessions, "Ann/Acme");
+        assert_ne!(first, second);
+        assert_eq!(login_of(&sessions, &first).as_deref(), Some("Ann/Acme"));
+        assert_eq!(login_of(&sessions, "0000"), None);
+        sessions.end(&SessionId::of_token(&first));
+        assert_eq!(login_of(&sessions, &first), None);
+        world.clock.advance(OPTIONS.idle_time_max);
+        assert_eq!(login_of(&sessions, &second), None, "nobody has used it");
+        let third = begin(&sessions, "Ann/Acme");
+        for _ in 0..48 {
+            assert!(login_of(&sessions, &third).is_some());
+            world.clock.advance(OPTIONS.idle_time_max / 2);
+        }
+        assert_eq!(login_of(&sessions, &third), None, "it is too old");
+        assert_eq!(sessions.remove_ended().expect("a sound store"), 2);
+        assert_eq!(world.open().list(None), []);
+    }
+
+    #[test]
+    fn sessions_survive_a_restart_without_their_tokens() {
+        let world = World::new();
+        let sessions = world.open();
+        let token = begin(&sessions, "Ann/Acme");
+        begin(&sessions, "Bob/Acme");
+        world.clock.advance(SESSION_USE_INTERVAL + Duration::from_secs(1));
+        let (id, _) = sessions.find(&token).expect("it is valid");
+        sessions.record_use(&id);
+        let known = sessions.list(None);
+        let reopened = world.open();
+        assert_eq!(reopened.list(None), known);
+        assert_eq!(reopened.find(&token), Some((id, SessionLogin { login: "Ann/Acme".to_owned(), stamp: 7 })));
+        assert_eq!(reopened.list(Some("Ann/Acme")).len(), 1);
+        let names: Vec<String> = reopened.list(Some("Ann/Acme")).iter().map(|session| session.id.name()).collect();
+        assert!(!token.contains(&names[0]));
+        assert!(!reopened.end_by_name("Bob/Acme", &names[0]).expect("a sound store"), "it is another one's");
+        assert!(reopened.end_by_name("Ann/Acme", &names[0]).expect("a sound store"));
+        assert_eq!(reopened.end_all("Bob/Acme", None).expect("a sound store"), 1);
+        assert_eq!(world.open().list(None), []);
+    }
+
+    #[test]
+    fn the_session_that_was_used_the_longest_time_ago_gives_way() {
+        let world = World::new();
+        let sessions = world.open();
+        let tokens: Vec<String> = (0..SESSIONS_PER_PERSON_MAX)
+            .map(|_| {
+                world.clock.advance(Duration::from_secs(1));
+                begin(&sessions, "Ann/Acme")
+            })
+            .collect();
+        let other = begin(&sessions, "Bob/Acme");
+        world.clock.advance(Duration::from_secs(1));
+        assert!(login_of(&sessions, &tokens[0]).is_some());
+        begin(&sessions, "Ann/Acme");
+        assert!(login_of(&sessions, &tokens[0]).is_some(), "it was just used");
+        assert_eq!(login_of(&sessions, &tokens[1]), None);
+        assert!(login_of(&sessions, &other).is_some());
+        assert_eq!(world.open().list(Some("Ann/Acme")).len(), SESSIONS_PER_PERSON_MAX);
+    }
+}
