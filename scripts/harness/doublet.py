@@ -12,7 +12,7 @@ from .processes import Family, wait_for
 
 # The name of the server, also in its certificate.
 SERVER_NAME = "mx.bench.test"
-LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin")
+LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "http", "https", "admin")
 # The cheapest password hash: the tests and measurements create thousands of users and do not concern hashing.
 CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_rounds": "1"}
 

@@ -21,7 +21,7 @@ use mail::router::{Envelope, Recipient};
 pub const DOMAIN: &str = "demo.test";
 
 /// The demo's preset, which the configuration file overrides.
-pub const PRESET: [&str; 15] = [
+pub const PRESET: [&str; 17] = [
     "server.name=localhost",
     "server.organization=Demo",
     "server.data=demo-data",
@@ -33,6 +33,8 @@ pub const PRESET: [&str; 15] = [
     "listen.pop3=127.0.0.1:1110",
     "listen.pop3_tls=127.0.0.1:1995",
     "listen.native=127.0.0.1:1352",
+    "listen.http=127.0.0.1:8000",
+    "listen.https=127.0.0.1:8443",
     "native.database_creators=team@demo.test",
     "listen.lmtp=lmtp.sock",
     "listen.admin=127.0.0.1:8080",

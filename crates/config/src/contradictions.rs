@@ -81,7 +81,7 @@ fn memory_parts(config: &Config) -> Vec<(&'static str, u64)> {
 }
 
 fn check_listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
-    let all: [(&'static str, &ListenAddresses); 10] = [
+    let all: [(&'static str, &ListenAddresses); 12] = [
         ("listen.smtp", &keys.smtp),
         ("listen.submission", &keys.submission),
         ("listen.submission_tls", &keys.submission_tls),
@@ -91,6 +91,8 @@ fn check_listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
         ("listen.pop3_tls", &keys.pop3_tls),
         ("listen.native", &keys.native),
         ("listen.couchdb", &keys.couchdb),
+        ("listen.http", &keys.http),
+        ("listen.https", &keys.https),
         ("listen.admin", &keys.admin),
     ];
     let binds: Vec<(&'static str, BindAddress)> =

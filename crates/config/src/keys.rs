@@ -183,6 +183,11 @@ configuration! {
         /// CouchDB's replication protocol (HTTP, TLS from the first byte), for the databases that are open to it
         /// (`doublet db set PATH --couchdb on`). CouchDB itself uses port 6984.
         couchdb: ListenAddresses = "off";
+        /// Web mail and JMAP without encryption. Only clients on this machine are served; all others are redirected to
+        /// `listen.https`.
+        http: ListenAddresses = "*:80";
+        /// Web mail and JMAP (HTTP, TLS from the first byte).
+        https: ListenAddresses = "*:443";
         /// LMTP over a local socket, for another mail server on this machine. A relative path is resolved in the data
         /// folder, which only the server's own user can enter; for the mail server of another user, choose a path
         /// outside of it, such as /run/doublet/lmtp.sock. Every process that can reach the socket's folder can deliver
@@ -427,6 +432,30 @@ configuration! {
         database_creators: String = "";
         /// Compresses replies (gzip) for clients that accept it.
         compression: bool = "true";
+    }
+    /// Web mail and JMAP.
+    http: HttpKeys {
+        /// Keeps connections open between requests. Off only for comparisons.
+        persistent_connections: bool = "true";
+        /// Maximum number of requests of a connection. Then the client has to connect again.
+        requests_per_connection: u64 = "10000" in ["1", "1000000000"];
+        /// Maximum number of concurrent requests of a connection over HTTP/2.
+        streams_per_connection: u64 = "100" in ["1", "1000"];
+        /// Time without a request after which a connection ends.
+        idle_timeout: ConfigDuration = "3min" in ["1s", "1d"];
+        /// Time in which a client must send the header of a request.
+        header_timeout: ConfigDuration = "30s" in ["1s", "10min"];
+        /// Maximum number of concurrent requests of one account. Those that wait for news do not count.
+        requests_per_account: u64 = "32" in ["1", "10000"];
+        /// Compresses answers (zstd, brotli or gzip) for clients that accept it.
+        compression: bool = "true";
+        /// Time without a request after which a login in a browser ends.
+        session_idle_timeout: ConfigDuration = "12h" in ["1min", "365d"];
+        /// Time after which a login in a browser ends.
+        session_time: ConfigDuration = "14d" in ["1min", "365d"];
+        /// The origins of web pages that may use JMAP, such as `https://app.acme.test`, separated by commas. Browsers
+        /// refuse pages of all others (CORS).
+        origins: String = "";
     }
     /// CouchDB's replication protocol.
     couchdb: CouchdbKeys {

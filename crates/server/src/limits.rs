@@ -85,3 +85,6 @@ pub const CONNECTIONS_PER_CHECK: u64 = 8;
 
 /// Minimum number of messages that are checked at the same time.
 pub const SENDER_CHECKS_MIN: u64 = 4;
+
+/// Time between two removals of logins in browsers that have ended.
+pub const SESSION_CLEANING_INTERVAL: Duration = Duration::from_secs(3_600);

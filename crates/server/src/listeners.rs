@@ -53,6 +53,10 @@ pub enum ListenerProtocol {
     Native,
     /// CouchDB's replication protocol: HTTP, TLS from the first byte.
     Couchdb,
+    /// Web mail and JMAP.
+    Http,
+    /// Web mail and JMAP, TLS from the first byte.
+    Https,
     /// LMTP over a local socket.
     Lmtp,
     /// Health and statistics.
@@ -73,6 +77,8 @@ impl ListenerProtocol {
             Self::Pop3Tls => "pop3_tls",
             Self::Native => "native",
             Self::Couchdb => "couchdb",
+            Self::Http => "http",
+            Self::Https => "https",
             Self::Lmtp => "lmtp",
             Self::Admin => "admin",
         }
@@ -85,7 +91,14 @@ impl ListenerProtocol {
             Self::Smtp | Self::Submission | Self::Lmtp => "421 4.7.0 Too many connections, try again later\r\n",
             Self::Imap => "* BYE [UNAVAILABLE] Too many connections, try again later\r\n",
             Self::Pop3 => "-ERR [SYS/TEMP] Too many connections, try again later\r\n",
-            Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native | Self::Couchdb | Self::Admin => "",
+            Self::Http => "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+            Self::SubmissionTls
+            | Self::ImapTls
+            | Self::Pop3Tls
+            | Self::Native
+            | Self::Couchdb
+            | Self::Https
+            | Self::Admin => "",
         }
     }
 }
@@ -155,7 +168,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListene
 }
 
 /// Returns the settings of all listeners on network addresses.
-pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &ListenAddresses); 10] {
+pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &ListenAddresses); 12] {
     [
         (ListenerProtocol::Smtp, &keys.smtp),
         (ListenerProtocol::Submission, &keys.submission),
@@ -166,6 +179,8 @@ pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &Liste
         (ListenerProtocol::Pop3Tls, &keys.pop3_tls),
         (ListenerProtocol::Native, &keys.native),
         (ListenerProtocol::Couchdb, &keys.couchdb),
+        (ListenerProtocol::Http, &keys.http),
+        (ListenerProtocol::Https, &keys.https),
         (ListenerProtocol::Admin, &keys.admin),
     ]
 }
@@ -428,7 +443,7 @@ mod tests {
     use super::*;
     use config::{ConfigSources, load};
 
-    const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
+    const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native http https lmtp admin";
 
     fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<BoundListener>, ListenError> {
         let off = ALL_OFF.split(' ').map(|name| format!("listen.{name}=off"));

@@ -271,13 +271,13 @@ impl rpc::backend::Accounts for Logins {
     }
 }
 
-impl couchdb::backend::Accounts for Logins {
+impl http::backend::Accounts for Logins {
     fn identify(
         &self,
         origin: &LoginOrigin,
         login: &str,
         stamp: Option<u64>,
-    ) -> Result<couchdb::backend::LoggedIn, LoginError> {
+    ) -> Result<http::backend::LoggedIn, LoginError> {
         let LoginCheck { directory, sessions, .. } = &*self.gate;
         let failed = |error: directory::Error| unavailable("login", &error);
         let generation = directory.generation();
@@ -293,7 +293,7 @@ impl couchdb::backend::Accounts for Logins {
         let is_registered = sessions.register_login(origin.connection, &person, directory)
             && sessions.register_identity(origin.connection, &identity, directory, generation);
         match is_registered {
-            true => Ok(couchdb::backend::LoggedIn { identity, stamp: present }),
+            true => Ok(http::backend::LoggedIn { identity, stamp: present }),
             false => Err(LoginError::Unavailable),
         }
     }

@@ -30,7 +30,7 @@ use wire::{ConnectionLimits, Connections, Peer, PoolOptions, Shutdown, Stream, T
 
 use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
-use crate::limits::SHUTDOWN_WORK_TIME_MAX;
+use crate::limits::{SESSION_CLEANING_INTERVAL, SHUTDOWN_WORK_TIME_MAX};
 use crate::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
@@ -67,6 +67,9 @@ pub enum ServeError {
     /// The worker threads cannot be started.
     #[error(transparent)]
     Pool(#[from] wire::PoolError),
+    /// The sessions of browsers cannot be opened.
+    #[error("cannot open the sessions of browsers: {0}")]
+    Sessions(#[source] notes::Error),
     /// The transfer of mail to other servers cannot be set up.
     #[error("cannot set up mail transfer: {0}")]
     Transfer(String),
@@ -162,6 +165,8 @@ struct Server {
     traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     sessions: Arc<SessionRegistry>,
     logins: Arc<Logins>,
+    /// The logins in browsers.
+    browser_sessions: Arc<http::Sessions>,
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
@@ -203,12 +208,15 @@ impl Server {
             ListenerProtocol::Pop3Tls,
             ListenerProtocol::Native,
             ListenerProtocol::Couchdb,
+            ListenerProtocol::Http,
+            ListenerProtocol::Https,
             ListenerProtocol::Lmtp,
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
         let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
+        let browser_sessions = admin::sessions::open(&instance).map_err(ServeError::Sessions)?;
         let updater = Arc::new(ViewUpdater::new(&instance));
         let replication = Arc::new(Replication::new(&instance, files.clone(), &memory));
         let renewal = CertificateRenewal::new(&replication, &tls);
@@ -224,6 +232,7 @@ impl Server {
             traffic,
             sessions,
             logins,
+            browser_sessions,
             mail_counters: Arc::default(),
             queued,
             updater,
@@ -240,7 +249,7 @@ impl Server {
         control: BoundListener,
         running: &mut JoinSet<()>,
     ) -> Result<(), ServeError> {
-        let services = ProtocolServices::new(self, &self.logins)?;
+        let services = ProtocolServices::new(self, &self.logins, &bound)?;
         let agent = services.transfer_agent(self)?;
         running.spawn(agent.run());
         running.spawn(self.directory_watch()?.run(self.shutdown.clone()));
@@ -252,6 +261,7 @@ impl Server {
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         running.spawn(replication::run(Arc::clone(&self.replication), self.shutdown.clone()));
+        running.spawn(self.session_cleaning());
         running.spawn(renewal::run(Arc::clone(&self.renewal), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
@@ -286,6 +296,28 @@ impl Server {
             Arc::clone(&instance.clock),
         );
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
+    }
+
+    /// Returns the task that removes logins in browsers that have ended by their age or without a request.
+    fn session_cleaning(&self) -> impl Future<Output = ()> + use<> {
+        let sessions = Arc::clone(&self.browser_sessions);
+        let shutdown = self.shutdown.clone();
+        async move {
+            loop {
+                tokio::select! {
+                    () = shutdown.draining() => return,
+                    () = tokio::time::sleep(SESSION_CLEANING_INTERVAL) => {}
+                }
+                let sessions = Arc::clone(&sessions);
+                match tokio::task::spawn_blocking(move || sessions.remove_ended()).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => {
+                        tracing::error!(target: "tasks", %error, "cannot remove ended logins; will retry")
+                    }
+                    Err(error) => tracing::error!(target: "tasks", %error, "task aborted; will retry"),
+                }
+            }
+        }
     }
 
     /// Returns the task that ends the sessions of changed accounts.
@@ -452,6 +484,7 @@ impl control::server::Execute for Server {
                 })
             }
             Request::Replicate(request) => self.replication.execute(&request, report),
+            Request::Session(request) => admin::sessions::execute(&self.instance, &self.browser_sessions, &request),
             request => admin::execute(&self.instance, request, report),
         };
         if changes_queue {
@@ -505,9 +538,22 @@ fn memory_shares(instance: &Instance) -> Arc<MemoryShares> {
     MemoryShares::new(total_bytes, sizes)
 }
 
+/// The protocols between which the client chooses in the TLS handshake.
+#[derive(Clone, Copy)]
+enum Negotiation {
+    /// None: the listener has one protocol.
+    None,
+    /// HTTP/2 and HTTP/1.1.
+    Http,
+}
+
 /// Performs the TLS handshake of a connection with implicit TLS.
-async fn tls_handshake(stream: Stream, peer: Peer, tls: &Tls) -> Option<(Stream, Peer)> {
-    match stream.accept_tls(tls).await {
+async fn tls_handshake(stream: Stream, peer: Peer, tls: &Tls, negotiation: Negotiation) -> Option<(Stream, Peer)> {
+    let accepted = match negotiation {
+        Negotiation::None => stream.accept_tls(tls).await,
+        Negotiation::Http => stream.accept_tls_http(tls).await,
+    };
+    match accepted {
         Ok(stream) => Some((stream, peer.encrypted())),
         Err(error) => {
             tracing::debug!(target: "wire", %peer, %error, "no TLS handshake");

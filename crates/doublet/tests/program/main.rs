@@ -48,8 +48,19 @@ struct TestFolder {
     options: Vec<String>,
 }
 
-const LISTENERS: [&str; 9] =
-    ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin"];
+const LISTENERS: [&str; 11] = [
+    "smtp",
+    "submission",
+    "submission_tls",
+    "imap",
+    "imap_tls",
+    "pop3",
+    "pop3_tls",
+    "native",
+    "http",
+    "https",
+    "admin",
+];
 
 impl TestFolder {
     fn new() -> Self {

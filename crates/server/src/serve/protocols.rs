@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use config::Config;
 use config::setting::{AuthenticationPolicy, LocalSenderPolicy};
+use http::front::{Compression, PlainText};
 use instance::certificate::{CertificateDescription, server_name_in};
 use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
@@ -18,12 +19,12 @@ use smtp::dns::Resolver;
 use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 
-use super::{ServeError, Server, tls_handshake};
+use super::{Negotiation, ServeError, Server, tls_handshake};
 use crate::configured_networks::networks;
 use crate::database_creator::TemplateDatabaseCreator;
 use crate::descriptors::sender_checks;
 use crate::limits::SESSION_END_TIME_MAX;
-use crate::listeners::{ListenerProtocol, ServeConnection};
+use crate::listeners::{BoundListener, ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
 use crate::replication::PullRequests;
 use crate::replication::renewal::DomainCertificates;
@@ -40,11 +41,12 @@ pub(super) struct ProtocolServices {
     imap: Arc<imap::ListenerServices>,
     pop3: Arc<pop3::ListenerServices>,
     native: Arc<rpc::Service>,
-    couchdb: Arc<couchdb::Service>,
+    couchdb: Arc<http::Front>,
+    web: Arc<http::Front>,
 }
 
 impl ProtocolServices {
-    pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
+    pub(super) fn new(server: &Server, logins: &Arc<Logins>, bound: &[BoundListener]) -> Result<Self, ServeError> {
         let instance = &server.instance;
         let config = &server.instance.config;
         let submissions = submission_service(instance, &server.mail_counters, &server.queued);
@@ -69,6 +71,7 @@ impl ProtocolServices {
         };
         let domain = instance.default_domain().map_err(instance::InstanceError::from)?;
         let domain = domain.as_str();
+        let authenticator = authenticator(server, logins);
         Ok(Self {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
@@ -86,7 +89,8 @@ impl ProtocolServices {
                 shutdown: server.shutdown.clone(),
             }),
             native: native_service(server, logins, submissions),
-            couchdb: couchdb_service(server, logins),
+            couchdb: couchdb_front(server, &authenticator),
+            web: web_front(server, &authenticator, https_port(bound)),
         })
     }
 
@@ -97,12 +101,24 @@ impl ProtocolServices {
             ListenerProtocol::Submission => serve_smtp(&self.submission, &server.sessions),
             ListenerProtocol::Lmtp => serve_smtp(&self.lmtp, &server.sessions),
             ListenerProtocol::Pop3 => serve_pop3(&self.pop3, &server.sessions),
-            ListenerProtocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission, &server.sessions)),
-            ListenerProtocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3, &server.sessions)),
+            ListenerProtocol::SubmissionTls => {
+                after_handshake(server, Negotiation::None, serve_smtp(&self.submission, &server.sessions))
+            }
+            ListenerProtocol::Pop3Tls => {
+                after_handshake(server, Negotiation::None, serve_pop3(&self.pop3, &server.sessions))
+            }
             ListenerProtocol::Imap => serve_imap(&self.imap, &server.sessions),
-            ListenerProtocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
+            ListenerProtocol::ImapTls => {
+                after_handshake(server, Negotiation::None, serve_imap(&self.imap, &server.sessions))
+            }
             ListenerProtocol::Native => serve_native(&self.native, server),
-            ListenerProtocol::Couchdb => after_handshake(server, serve_couchdb(&self.couchdb, &server.sessions)),
+            ListenerProtocol::Couchdb => {
+                after_handshake(server, Negotiation::Http, serve_http(&self.couchdb, &server.sessions))
+            }
+            ListenerProtocol::Http => serve_http(&self.web, &server.sessions),
+            ListenerProtocol::Https => {
+                after_handshake(server, Negotiation::Http, serve_http(&self.web, &server.sessions))
+            }
             ListenerProtocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
@@ -211,7 +227,43 @@ pub(super) fn native_service(
     rpc::Service::new(services, options)
 }
 
-fn couchdb_service(server: &Server, logins: &Arc<Logins>) -> Arc<couchdb::Service> {
+/// Returns the check of logins over HTTP.
+fn authenticator(server: &Server, logins: &Arc<Logins>) -> http::Authenticator {
+    let accounts = Arc::clone(logins) as Arc<dyn http::backend::Accounts>;
+    let sessions = Arc::clone(&server.browser_sessions);
+    http::Authenticator::new(accounts, server.pool.clone(), server.login_pool.clone(), sessions)
+}
+
+fn front_options(server: &Server) -> http::FrontOptions {
+    let keys = &server.instance.config.http;
+    http::FrontOptions {
+        persistent_connections: keys.persistent_connections,
+        requests_per_connection: keys.requests_per_connection,
+        streams_per_connection: u32::try_from(keys.streams_per_connection).unwrap_or(u32::MAX),
+        idle_time_max: keys.idle_timeout.0,
+        header_time_max: keys.header_timeout.0,
+        compression: if keys.compression { Compression::All } else { Compression::Off },
+        plain_text: PlainText::Refused,
+    }
+}
+
+/// Returns the port of the first listener for HTTPS, to which plain requests are redirected.
+fn https_port(bound: &[BoundListener]) -> Option<u16> {
+    let listener = bound.iter().find(|listener| listener.protocol == ListenerProtocol::Https)?;
+    listener.address.parse::<SocketAddr>().ok().map(|address| address.port())
+}
+
+fn web_front(server: &Server, authenticator: &http::Authenticator, https_port: Option<u16>) -> Arc<http::Front> {
+    let plain_text = match https_port {
+        Some(https_port) => PlainText::Redirected { https_port },
+        None => PlainText::Refused,
+    };
+    let _ = authenticator;
+    let routes = axum::Router::new();
+    front(server, http::FrontOptions { plain_text, ..front_options(server) }, routes)
+}
+
+fn couchdb_front(server: &Server, authenticator: &http::Authenticator) -> Arc<http::Front> {
     let instance = &server.instance;
     let options = couchdb::ServiceOptions {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -220,23 +272,30 @@ fn couchdb_service(server: &Server, logins: &Arc<Logins>) -> Arc<couchdb::Servic
     };
     let services = couchdb::Services {
         databases: Arc::clone(&instance.databases),
-        accounts: Arc::clone(logins) as Arc<dyn couchdb::backend::Accounts>,
+        authenticator: authenticator.clone(),
         pool: server.pool.clone(),
-        login_pool: server.login_pool.clone(),
         memory: Arc::clone(&server.memory),
-        clock: Arc::clone(&instance.clock),
         random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
     };
-    couchdb::Service::new(services, options)
+    let routes = couchdb::Service::new(services, options).routes();
+    // On this machine, compression takes more time than it saves.
+    let compression = if instance.config.http.compression { Compression::Remote } else { Compression::Off };
+    let options = http::FrontOptions { compression, ..front_options(server) };
+    front(server, options, routes)
 }
 
-fn serve_couchdb(service: &Arc<couchdb::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
-    let service = Arc::clone(service);
+fn front(server: &Server, options: http::FrontOptions, routes: axum::Router) -> Arc<http::Front> {
+    let clock = Arc::clone(&server.instance.clock);
+    http::Front::new(options, routes, Arc::clone(&server.memory), clock, server.shutdown.clone())
+}
+
+fn serve_http(front: &Arc<http::Front>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
+    let front = Arc::clone(front);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
-        let service = Arc::clone(&service);
-        spawn(&sessions, peer, permit, |peer, termination| couchdb::serve(stream, peer, service, termination));
+        let front = Arc::clone(&front);
+        spawn(&sessions, peer, permit, |peer, termination| http::serve(stream, peer, front, termination));
     })
 }
 
@@ -320,7 +379,7 @@ async fn termination_timeout(termination: &SessionTermination) {
 
 /// Performs the handshake in a separate task before calling `serve`, so that the state of the handshake is not part of
 /// the session's task.
-fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
+fn after_handshake(server: &Server, negotiation: Negotiation, serve: ServeConnection) -> ServeConnection {
     let tls = Arc::clone(&server.tls);
     let shutdown = server.shutdown.clone();
     Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
@@ -329,7 +388,7 @@ fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
         let serve = Arc::clone(&serve);
         tokio::spawn(async move {
             tokio::select! {
-                encrypted = tls_handshake(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {
+                encrypted = tls_handshake(stream, peer, &tls, negotiation) => if let Some((stream, peer)) = encrypted {
                     serve(stream, peer, permit);
                 },
                 () = shutdown.closing() => {}

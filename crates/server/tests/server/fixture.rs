@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use wire::{ConnectionLimits, ConnectionPermit, Connections, Peer, Shutdown, Stream};
 
-const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native couchdb lmtp admin";
+const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native couchdb http https lmtp admin";
 
 /// Binds the listeners of a configuration in which all others are off.
 pub fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<BoundListener>, ListenError> {

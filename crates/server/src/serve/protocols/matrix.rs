@@ -185,7 +185,7 @@ impl TestServer {
         let tls = Arc::new(files.load().expect("a missing certificate is created"));
         let server = Server::new(Arc::new(instance), (tls, files), Shutdown::new(), None);
         let server = server.expect("the server can be set up");
-        let services = ProtocolServices::new(&server, &server.logins).expect("the protocols can be set up");
+        let services = ProtocolServices::new(&server, &server.logins, &[]).expect("the protocols can be set up");
         let world = Self { server, services, _folder: folder };
         world.set_disabled("disabled", true);
         world.fill("full");
