@@ -7,7 +7,7 @@ use crate::error::{AdminError, AdminResult};
 use crate::request::Request;
 use crate::{
     connections, databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, replication,
-    servers, status, views,
+    servers, sessions, status, views,
 };
 
 /// Executes a request on an open data folder.
@@ -19,6 +19,7 @@ pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallb
         Request::Connection(request) => connections::execute(instance, request),
         Request::Replication(request) => replication::execute(instance, request),
         Request::Server(request) => servers::execute(instance, &request),
+        Request::Session(request) => sessions::execute(instance, sessions::open(instance)?.as_ref(), &request),
         Request::Db(request) => databases::execute(instance, request, report),
         Request::Fixup(request) => fixup::execute(&instance.databases, &request, report),
         Request::Design(request) => designs::execute(instance, &request),

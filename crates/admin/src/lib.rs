@@ -5,6 +5,7 @@
 //! | [`mod@execute`] | execution of any request |
 //! | [`request`], [`answer`], [`error`] | requests; results and progress; errors |
 //! | [`people`], [`groups`], [`domains`] | the directory |
+//! | [`sessions`] | logins in browsers |
 //! | [`databases`], [`acl`], [`views`] | databases; access control lists; views |
 //! | [`full_text`] | the full-text index of a database |
 //! | [`designs`], [`table`] | templates; import and export of documents as tables |
@@ -48,6 +49,7 @@ pub mod replication_log;
 mod replication_settings;
 pub mod request;
 pub mod servers;
+pub mod sessions;
 mod soft_deletion;
 pub mod status;
 pub mod table;

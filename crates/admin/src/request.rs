@@ -13,6 +13,7 @@ mod replicate;
 mod replication;
 mod replication_settings;
 mod server;
+mod session;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub use replication_settings::{
     DatabasePriority, ReplicationSettingsRequest, ReplicationSettingsUpdate, SettingsExclusion, SettingsOwner,
 };
 pub use server::{JoinRequest, ServerRequest, ServerUpdate};
+pub use session::SessionRequest;
 
 /// The value of an option that clears a setting.
 pub(crate) const NONE: &str = "none";
@@ -52,6 +54,9 @@ pub enum Request {
     /// Adds, lists and removes connections, by which servers replicate regularly.
     #[command(subcommand)]
     Connection(ConnectionRequest),
+    /// Lists and ends logins in browsers.
+    #[command(subcommand)]
+    Session(SessionRequest),
     /// Lists, creates, changes, renames, deletes and compacts databases, and manages their access control lists.
     #[command(subcommand)]
     Db(DbRequest),
