@@ -170,7 +170,9 @@ impl Session {
 /// The sessions of a server.
 pub struct Sessions {
     databases: Arc<Databases>,
-    access: Access<level::Depositor>,
+    server: Name,
+    /// The access to their database, which is created with the first session.
+    access: Mutex<Option<Arc<Access<level::Depositor>>>>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     options: SessionOptions,
@@ -178,17 +180,36 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Opens the sessions of a server, and creates their database if there is none.
+    /// Opens the sessions of a server. Their database is created with the first session.
     pub fn open(
         databases: &Arc<Databases>,
         server: &Name,
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
         options: SessionOptions,
     ) -> notes::Result<Arc<Self>> {
-        let database = open_database(databases, server)?;
-        let access: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
-        let by_id = Mutex::new(read_all(&database, server)?);
-        Ok(Arc::new(Self { databases: Arc::clone(databases), access, clock, random, options, by_id }))
+        let by_id = match find_database(databases)? {
+            Some(database) => read_all(&database, server)?,
+            None => HashMap::new(),
+        };
+        let databases = Arc::clone(databases);
+        let server = server.clone();
+        let access = Mutex::default();
+        Ok(Arc::new(Self { databases, server, access, clock, random, options, by_id: Mutex::new(by_id) }))
+    }
+
+    fn access(&self) -> notes::Result<Arc<Access<level::Depositor>>> {
+        let mut known = self.access.lock();
+        if let Some(access) = &*known {
+            return Ok(Arc::clone(access));
+        }
+        let database = match find_database(&self.databases)? {
+            Some(database) => database,
+            None => create_database(&self.databases, &self.server)?,
+        };
+        let itself = Arc::new(Identity::local_server(self.server.clone()));
+        let access: Arc<Access<level::Depositor>> = Arc::new(database.authorize(&itself)?);
+        *known = Some(Arc::clone(&access));
+        Ok(access)
     }
 
     /// Returns a future that ends when what belongs to a ticket is durable.
@@ -211,7 +232,8 @@ impl Sessions {
         let id = SessionId::of_token(&token);
         let mut session = Session { id, login, client, begun: now, used: now, note: NoteId(0), written: now };
         let superfluous = self.superfluous(&session.login.login, now);
-        let accesses = [&self.access];
+        let access = self.access()?;
+        let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
         for session in &superfluous {
             transaction.writer(0).note_delete_permanently(session.note)?;
@@ -330,7 +352,8 @@ impl Sessions {
     }
 
     fn rewrite(&self, session: &Session) -> notes::Result<()> {
-        let accesses = [&self.access];
+        let access = self.access()?;
+        let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
         let Some(header) = writer.header(session.note)? else { return Ok(()) };
@@ -341,7 +364,8 @@ impl Sessions {
 
     fn remove_notes(&self, sessions: &[Session]) -> notes::Result<()> {
         for part in sessions.chunks(SESSIONS_PER_TRANSACTION) {
-            let accesses = [&self.access];
+            let access = self.access()?;
+            let accesses = [access.as_ref()];
             let mut transaction = self.databases.transaction(&accesses)?;
             for session in part {
                 transaction.writer(0).note_delete_permanently(session.note)?;
@@ -352,16 +376,19 @@ impl Sessions {
     }
 }
 
-/// Opens the database with the sessions, and creates it if there is none.
-fn open_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
+/// Opens the database with the sessions, if there is one.
+fn find_database(databases: &Databases) -> notes::Result<Option<Arc<Database>>> {
     match databases.database_open(SESSIONS_PATH) {
-        Err(notes::Error::NotFound { .. }) => {}
+        Err(notes::Error::NotFound { .. }) => Ok(None),
         Ok(database) if database.record().kind != DatabaseKind::Sessions => {
             let reason = "it has the path of the sessions; give it another one (`doublet db rename`)";
-            return Err(notes::Error::Invalid { what: format!("database {SESSIONS_PATH}"), reason: reason.into() });
+            Err(notes::Error::Invalid { what: format!("database {SESSIONS_PATH}"), reason: reason.into() })
         }
-        opened => return opened,
+        opened => opened.map(Some),
     }
+}
+
+fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     let title = format!("Sessions of {}", server.abbreviated());
