@@ -217,7 +217,8 @@ fn name_host(uri: &Uri, headers: &mut HeaderMap) {
 
 /// Returns `true` if a host, with or without a port, is a name of this machine that leads nowhere else.
 fn is_this_machine(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
+    // The field has no user (RFC 9110, section 7.2), but a URI may.
+    let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else { return false };
     let name = authority.host().trim_matches(['[', ']']);
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
