@@ -452,7 +452,7 @@ configuration! {
         /// Time without a request after which a login in a browser ends.
         session_idle_timeout: ConfigDuration = "12h" in ["1min", "365d"];
         /// Time after which a login in a browser ends.
-        session_time: ConfigDuration = "14d" in ["1min", "365d"];
+        session_time: ConfigDuration = "2w" in ["1min", "365d"];
         /// The origins of web pages that may use JMAP, such as `https://app.acme.test`, separated by commas. Browsers
         /// refuse pages of all others (CORS).
         origins: String = "";

@@ -304,14 +304,14 @@ mod tests {
     fn a_low_limit_is_divided() {
         let demand = demand(&[]);
         let shares = divide(&demand, 256).expect("enough to start");
-        let expected = Shares { connections: 51, store_files: 49, transfers: 2, background: 24 };
+        let expected = Shares { connections: 49, store_files: 49, transfers: 2, background: 24 };
         assert_eq!(shares, expected);
         let warning = Reduction::of(&demand, &shares, 256).expect("settings were lowered").to_string();
         assert_eq!(
             warning,
             "the system allows this process 256 open files and sockets, too few for the settings: limits.connections is \
-             51 instead of 20000, store.open_files is 49 instead of 512, router.connections is 2 instead of 50; raise the \
-             limit to 25980 (LimitNOFILE= in the unit of systemd, `ulimit -n` in a shell), or lower the settings"
+             49 instead of 20000, store.open_files is 49 instead of 512, router.connections is 2 instead of 50; raise the \
+             limit to 25982 (LimitNOFILE= in the unit of systemd, `ulimit -n` in a shell), or lower the settings"
         );
     }
 
@@ -320,11 +320,11 @@ mod tests {
         let refused = divide(&demand(&[]), 128).expect_err("too few");
         assert_eq!(
             refused.to_string(),
-            "the system allows this process 128 open files and sockets, and the server needs at least 211; raise the limit \
+            "the system allows this process 128 open files and sockets, and the server needs at least 213; raise the limit \
              (LimitNOFILE= in the unit of systemd, `ulimit -n` in a shell)"
         );
-        assert!(divide(&demand(&[]), 211).is_ok() && divide(&demand(&[]), 210).is_err());
+        assert!(divide(&demand(&[]), 213).is_ok() && divide(&demand(&[]), 212).is_err());
         let more_listeners = demand(&["listen.imap=127.0.0.1:1143,127.0.0.1:2143", "listen.lmtp=lmtp.sock"]);
-        assert_eq!(divide(&more_listeners, 0), Err(TooFewDescriptors { limit: 0, needed: 213 }));
+        assert_eq!(divide(&more_listeners, 0), Err(TooFewDescriptors { limit: 0, needed: 215 }));
     }
 }
