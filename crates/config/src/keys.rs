@@ -445,8 +445,6 @@ configuration! {
         idle_timeout: ConfigDuration = "3min" in ["1s", "1d"];
         /// Time in which a client must send the header of a request.
         header_timeout: ConfigDuration = "30s" in ["1s", "10min"];
-        /// Maximum number of concurrent requests of one account. Those that wait for news do not count.
-        requests_per_account: u64 = "32" in ["1", "10000"];
         /// Compresses answers (zstd, brotli or gzip) for clients that accept it.
         compression: bool = "true";
         /// Time without a request after which a login in a browser ends.
