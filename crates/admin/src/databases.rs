@@ -6,8 +6,7 @@ use design::template_catalog::TemplateCatalog;
 use instance::Instance;
 use notes::shared_settings::deletion_rule_name;
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, DeletionRule, NewDatabase, OdsVersion,
-    UnreadReplication, Upgrade, level,
+    Access, Acl, DatabaseKind, DatabaseRecord, DeletionRule, NewDatabase, OdsVersion, UnreadReplication, Upgrade, level,
 };
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
@@ -75,10 +74,7 @@ fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option
 
 /// Returns the ACL of a new database: only this server and the others of its domain have access.
 pub fn server_only_acl(instance: &Instance) -> Acl {
-    let server = &instance.directory.options().server;
-    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
-    acl.with_domain_servers()
+    Acl::of_server(&instance.directory.options().server).with_domain_servers()
 }
 
 fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {

@@ -380,6 +380,14 @@ impl Acl {
         acl
     }
 
+    /// Creates the ACL of a database of a server alone: the server is the Manager, all others have no access.
+    #[must_use]
+    pub fn of_server(server: &Name) -> Self {
+        let mut acl = Self::open_to_all(AclLevel::NoAccess);
+        acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
+        acl
+    }
+
     /// Adds the entry that lets the servers of the domain replicate the database.
     #[must_use]
     pub fn with_domain_servers(mut self) -> Self {

@@ -15,7 +15,7 @@ use base::{Name, NoteId, Timestamp};
 use design::template::apply_to_new;
 use design::template_catalog::supplied_templates;
 use instance::Instance;
-use notes::{Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase, NewNote, level};
+use notes::{Access, Acl, Database, DatabaseKind, Identity, NewDatabase, NewNote, level};
 
 /// Time for which runs that end like the one before are counted before they are written.
 const COUNTED_TIME_MAX: Duration = Duration::from_secs(3_600);
@@ -109,15 +109,12 @@ impl ReplicationLog {
             return Ok(log);
         }
         let server = &self.instance.directory.options().server;
-        let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-        let own = AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) };
-        acl.entries.push(own);
         let title = format!("Log of {}", server.abbreviated());
         let database = match self.instance.databases.database_create(&NewDatabase::new(
             LOG_PATH,
             &title,
             DatabaseKind::Log,
-            acl,
+            Acl::of_server(server),
         )) {
             // Another thread has created it meanwhile.
             Err(notes::Error::Exists { .. }) => return Ok(self.instance.databases.database_open(LOG_PATH)?),
