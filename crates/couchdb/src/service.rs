@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use axum::{Extension, Router};
 use base::Random;
 use base::memory::MemoryShares;
-use base::sync::Mutex;
+use http::account_limits::AccountLimits;
 use http::login::cookie;
 use http::origin::{Origins, Sender};
 use http::{Authenticator, Caller, RequestContext};
@@ -68,8 +68,8 @@ pub struct Service {
     services: Services,
     options: ServiceOptions,
     origins: Origins,
-    /// The number of requests that wait for changes, by person.
-    feeds: Mutex<std::collections::HashMap<String, usize>>,
+    /// The requests that wait for changes.
+    feeds: Arc<AccountLimits>,
 }
 
 /// Reads an address, for the fuzz target.
@@ -93,7 +93,8 @@ impl Service {
     #[must_use]
     pub fn new(services: Services, options: ServiceOptions) -> Arc<Self> {
         let origins = Origins::new(options.origins.clone());
-        Arc::new(Self { services, options, origins, feeds: Mutex::default() })
+        let feeds = AccountLimits::new(FEEDS_PER_PERSON_MAX, FEEDS_MAX);
+        Arc::new(Self { services, options, origins, feeds })
     }
 
     /// Returns the routes of the protocol.
@@ -119,36 +120,6 @@ impl Service {
         })??;
         self.services.databases.store().durable(ticket).await.map_err(notes::Error::from)?;
         Ok(reply)
-    }
-
-    /// Registers a request that waits for changes.
-    fn begin_feed(self: &Arc<Self>, caller: &Caller) -> Result<FeedPermit> {
-        let mut feeds = self.feeds.lock();
-        let total: usize = feeds.values().sum();
-        let own = feeds.entry(caller.login().to_owned()).or_default();
-        if total >= FEEDS_MAX || *own >= FEEDS_PER_PERSON_MAX {
-            return Err(Error::Exhausted("too many requests wait for changes; close some of them"));
-        }
-        *own += 1;
-        Ok(FeedPermit { service: Arc::clone(self), login: caller.login().to_owned() })
-    }
-}
-
-/// Counts a request that waits for changes until it is dropped.
-struct FeedPermit {
-    service: Arc<Service>,
-    login: String,
-}
-
-impl Drop for FeedPermit {
-    fn drop(&mut self) {
-        let mut feeds = self.service.feeds.lock();
-        if let Some(count) = feeds.get_mut(&self.login) {
-            *count -= 1;
-            if *count == 0 {
-                feeds.remove(&self.login);
-            }
-        }
     }
 }
 

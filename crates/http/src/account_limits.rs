@@ -9,31 +9,33 @@ use base::sync::Mutex;
 #[derive(Debug)]
 pub struct AccountLimits {
     per_account_max: usize,
-    running: Mutex<HashMap<String, usize>>,
+    total_max: usize,
+    running: Mutex<Running>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    total: usize,
+    by_account: HashMap<String, usize>,
 }
 
 impl AccountLimits {
-    /// Creates the counter with the maximum number of requests of one account.
+    /// Creates the counter with the maximum number of requests of one account, and of all together.
     #[must_use]
-    pub fn new(per_account_max: usize) -> Arc<Self> {
-        Arc::new(Self { per_account_max, running: Mutex::default() })
+    pub fn new(per_account_max: usize, total_max: usize) -> Arc<Self> {
+        Arc::new(Self { per_account_max, total_max, running: Mutex::default() })
     }
 
-    /// Returns the maximum number of requests of one account.
-    #[must_use]
-    pub fn per_account_max(&self) -> usize {
-        self.per_account_max
-    }
-
-    /// Counts a request until the permit is dropped. Returns `None` if the account has as many as it may.
+    /// Counts a request until the permit is dropped. Returns `None` if there are as many as there may be.
     #[must_use]
     pub fn begin(self: &Arc<Self>, account: &str) -> Option<RequestPermit> {
         let mut running = self.running.lock();
-        let count = running.entry(account.to_owned()).or_default();
-        if *count >= self.per_account_max {
+        let own = running.by_account.get(account).copied().unwrap_or(0);
+        if running.total >= self.total_max || own >= self.per_account_max {
             return None;
         }
-        *count += 1;
+        running.total += 1;
+        running.by_account.insert(account.to_owned(), own + 1);
         Some(RequestPermit { limits: Arc::clone(self), account: account.to_owned() })
     }
 }
@@ -48,10 +50,11 @@ pub struct RequestPermit {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         let mut running = self.limits.running.lock();
-        if let Some(count) = running.get_mut(&self.account) {
+        running.total -= 1;
+        if let Some(count) = running.by_account.get_mut(&self.account) {
             *count -= 1;
             if *count == 0 {
-                running.remove(&self.account);
+                running.by_account.remove(&self.account);
             }
         }
     }
@@ -63,14 +66,19 @@ mod tests {
 
     #[test]
     fn accounts_have_limits_of_their_own() {
-        let limits = AccountLimits::new(2);
+        let limits = AccountLimits::new(2, 4);
         let first = limits.begin("ann").expect("the first");
         let second = limits.begin("ann").expect("the second");
         assert!(limits.begin("ann").is_none());
         assert!(limits.begin("bob").is_some());
+        let others = ["bob", "eve"].map(|account| limits.begin(account));
+        assert!(others.iter().all(Option::is_some));
+        assert!(limits.begin("dan").is_none(), "there are as many as all may have");
+        drop(others);
         drop(first);
         assert!(limits.begin("ann").is_some());
         drop(second);
-        assert!(limits.running.lock().is_empty());
+        let running = limits.running.lock();
+        assert_eq!((running.total, running.by_account.len()), (0, 0));
     }
 }

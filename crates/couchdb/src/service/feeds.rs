@@ -16,11 +16,12 @@ use base::memory::MemoryPermit;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::Caller;
+use http::account_limits::RequestPermit;
 use notes::change_log::ChangeCursor;
 use tokio::time::Instant;
 
 use super::answer::{self, json};
-use super::{FeedPermit, OpenDatabase, Service};
+use super::{OpenDatabase, Service};
 use crate::changes::{ChangesOptions, ChangesStep, read_step, read_step_back};
 use crate::error::{Error, Result};
 use crate::limits::{FEED_TIME_MAX, HEARTBEAT, HEARTBEAT_MIN, ROWS_MAX};
@@ -87,7 +88,7 @@ struct Sending {
     begun: Begun,
     /// When the answer ends if it waits for changes.
     deadline: Instant,
-    _permit: Option<FeedPermit>,
+    _permit: Option<RequestPermit>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,10 @@ pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) 
     }
     let permit = match feed.kind {
         FeedKind::Normal => None,
-        FeedKind::LongPoll | FeedKind::Continuous => Some(service.begin_feed(caller)?),
+        FeedKind::LongPoll | FeedKind::Continuous => {
+            let full = || Error::Exhausted("too many requests wait for changes; close some of them");
+            Some(service.feeds.begin(caller.login()).ok_or_else(full)?)
+        }
     };
     let deadline = Instant::now() + feed.timeout;
     let feed = Arc::new(feed);
