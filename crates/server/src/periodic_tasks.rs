@@ -9,31 +9,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::{AdminError, Progress, ProgressCallback, Unit, report_step};
+use http::Sessions;
 use instance::Instance;
 use wire::Shutdown;
 
+use crate::limits::SESSION_CLEANING_INTERVAL;
+
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
-type TaskFn = fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError>;
+type TaskFn = dyn Fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> + Send + Sync;
 
 /// A task and its pause.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct PeriodicTask {
     /// The name of the task in the log.
     pub name: &'static str,
     /// The pause between two runs.
     pub pause: Duration,
-    run: TaskFn,
+    run: Arc<TaskFn>,
 }
 
-/// Returns the tasks of a server.
+/// Returns the tasks of a server with these logins in browsers.
 #[must_use]
-pub fn all(instance: &Instance) -> Vec<PeriodicTask> {
+pub fn all(instance: &Instance, sessions: &Arc<Sessions>) -> Vec<PeriodicTask> {
     let keys = &instance.config.tasks;
     vec![
-        PeriodicTask { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
-        PeriodicTask { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
-        PeriodicTask { name: "replication log", pause: keys.stub_purge.0, run: shorten_log },
-        PeriodicTask { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
+        PeriodicTask { name: "blob collection", pause: keys.blob_collection.0, run: Arc::new(collect_blobs) },
+        PeriodicTask { name: "stub purge", pause: keys.stub_purge.0, run: Arc::new(purge_stubs) },
+        PeriodicTask { name: "replication log", pause: keys.stub_purge.0, run: Arc::new(shorten_log) },
+        PeriodicTask { name: "ended sessions", pause: SESSION_CLEANING_INTERVAL, run: remove_ended(sessions) },
+        PeriodicTask { name: "idle databases", pause: keys.idle_databases.0, run: Arc::new(close_idle) },
     ]
 }
 
@@ -46,9 +50,10 @@ pub async fn run(task: PeriodicTask, instance: Arc<Instance>, shutdown: Shutdown
         }
         let instance = Arc::clone(&instance);
         let stop = shutdown.clone();
+        let work = Arc::clone(&task.run);
         let done = tokio::task::spawn_blocking(move || {
             let mut report = |_| if stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            (task.run)(&instance, &mut report)
+            work(&instance, &mut report)
         });
         match done.await {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
@@ -109,6 +114,15 @@ fn shorten_log(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Resul
     Ok((removed > 0).then(|| format!("removed {removed} old documents from the log")))
 }
 
+/// Returns the task that removes logins in browsers that have ended by their age or without a request.
+fn remove_ended(sessions: &Arc<Sessions>) -> Arc<TaskFn> {
+    let sessions = Arc::clone(sessions);
+    Arc::new(move |_, _| {
+        let removed = sessions.remove_ended()?;
+        Ok((removed > 0).then(|| format!("removed {removed} ended logins in browsers")))
+    })
+}
+
 fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
     let closed = instance.databases.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
@@ -123,7 +137,8 @@ mod tests {
     fn tasks_succeed_without_summary_on_a_sound_server() {
         let sample = Sample::new();
         let mut report = |_| ControlFlow::Continue(());
-        for task in all(&sample.instance) {
+        let sessions = admin::sessions::open(&sample.instance).expect("they open");
+        for task in all(&sample.instance, &sessions) {
             let summary = (task.run)(&sample.instance, &mut report).expect("nothing is wrong");
             assert!(summary.is_none() || task.name == "idle databases", "{}: {summary:?}", task.name);
             assert!(!task.pause.is_zero());
@@ -143,7 +158,7 @@ mod tests {
         let sample = Sample::new();
         let shutdown = Shutdown::new();
         shutdown.drain();
-        let task = PeriodicTask { name: "never", pause: Duration::from_secs(3_600), run: close_idle };
+        let task = PeriodicTask { name: "never", pause: Duration::from_secs(3_600), run: Arc::new(close_idle) };
         run(task, Arc::new(sample.instance), shutdown).await;
     }
 }

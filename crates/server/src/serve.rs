@@ -30,7 +30,7 @@ use wire::{ConnectionLimits, Connections, Peer, PoolOptions, Shutdown, Stream, T
 
 use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
-use crate::limits::{SESSION_CLEANING_INTERVAL, SHUTDOWN_WORK_TIME_MAX};
+use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
@@ -256,12 +256,11 @@ impl Server {
         if self.instance.config.full_text.update {
             running.spawn(self.full_text_task());
         }
-        for task in periodic_tasks::all(&self.instance) {
+        for task in periodic_tasks::all(&self.instance, &self.browser_sessions) {
             running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         running.spawn(replication::run(Arc::clone(&self.replication), self.shutdown.clone()));
-        running.spawn(self.session_cleaning());
         running.spawn(renewal::run(Arc::clone(&self.renewal), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
@@ -296,28 +295,6 @@ impl Server {
             Arc::clone(&instance.clock),
         );
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
-    }
-
-    /// Returns the task that removes logins in browsers that have ended by their age or without a request.
-    fn session_cleaning(&self) -> impl Future<Output = ()> + use<> {
-        let sessions = Arc::clone(&self.browser_sessions);
-        let shutdown = self.shutdown.clone();
-        async move {
-            loop {
-                tokio::select! {
-                    () = shutdown.draining() => return,
-                    () = tokio::time::sleep(SESSION_CLEANING_INTERVAL) => {}
-                }
-                let sessions = Arc::clone(&sessions);
-                match tokio::task::spawn_blocking(move || sessions.remove_ended()).await {
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => {
-                        tracing::error!(target: "tasks", %error, "cannot remove ended logins; will retry")
-                    }
-                    Err(error) => tracing::error!(target: "tasks", %error, "task aborted; will retry"),
-                }
-            }
-        }
     }
 
     /// Returns the task that ends the sessions of changed accounts.
