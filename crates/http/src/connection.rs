@@ -49,7 +49,7 @@ async fn run(stream: Stream, peer: Peer, front: Arc<Front>, termination: Session
     let tasks = Tasks::default();
     let builder = builder(front.options(), &tasks);
     let idle_time_max = front.options().idle_time_max;
-    let state = Arc::new(ConnectionState::new(peer, termination.clone(), front));
+    let state = Arc::new(ConnectionState::new(peer, front));
     let service = {
         let state = Arc::clone(&state);
         hyper::service::service_fn(move |request| answer(Arc::clone(&state), request))
@@ -107,7 +107,6 @@ fn builder(options: &FrontOptions, tasks: &Tasks) -> auto::Builder<Tasks> {
 /// The state of a connection that its requests share.
 pub(crate) struct ConnectionState {
     pub(crate) peer: Peer,
-    pub(crate) termination: SessionTermination,
     pub(crate) front: Arc<Front>,
     /// Whether the peer reads the answers.
     pub(crate) reading: Arc<ReadProgress>,
@@ -120,10 +119,9 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    fn new(peer: Peer, termination: SessionTermination, front: Arc<Front>) -> Self {
+    fn new(peer: Peer, front: Arc<Front>) -> Self {
         Self {
             peer,
-            termination,
             front,
             reading: Arc::default(),
             running: AtomicUsize::new(0),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::MatchedPath;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use axum::response::IntoResponse;
@@ -25,7 +26,7 @@ use crate::limits::COMPRESSED_ANSWER_BYTES_MIN;
 use crate::problem::Problem;
 use crate::request_context::RequestContext;
 use crate::response_body::{FusedBody, RequestRecord, ResponseBody};
-use crate::statistics::{RouteName, Statistics};
+use crate::statistics::Statistics;
 
 /// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Front {
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         let front = &state.front;
-        let context = RequestContext::new(state.peer, state.termination.clone());
+        let context = RequestContext::new(state.peer);
         let (mut head, body) = request.into_parts();
         let mut record = RequestRecord {
             front: Arc::clone(front),
@@ -169,7 +170,7 @@ impl Front {
             Some(response) => response,
             None => front.route(Request::from_parts(head, Body::new(body))).await,
         };
-        record.route = response.extensions_mut().remove::<RouteName>().map(|RouteName(name)| name);
+        record.route = response.extensions_mut().remove::<MatchedPath>();
         record.status = response.status();
         weaken_tag(response.headers_mut());
         header_fields::protect(&state.peer, response.headers_mut());

@@ -3,15 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use sasl::{LoginOrigin, LoginProtocol};
-use wire::{Peer, SessionTermination};
+use wire::Peer;
 
 /// The context of a request. Every request has it as an extension.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
     /// The peer of the connection.
     pub peer: Peer,
-    /// The signal that the connection has to end, because the account of its last request was changed.
-    pub termination: SessionTermination,
     /// The account, for the access log. Empty until somebody has logged in.
     account: Arc<OnceLock<String>>,
 }
@@ -19,8 +17,8 @@ pub struct RequestContext {
 impl RequestContext {
     /// Creates the context of a request of a peer.
     #[must_use]
-    pub fn new(peer: Peer, termination: SessionTermination) -> Self {
-        Self { peer, termination, account: Arc::default() }
+    pub fn new(peer: Peer) -> Self {
+        Self { peer, account: Arc::default() }
     }
 
     /// Returns the origin of a login by this request.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::MatchedPath;
 use axum::http::{Method, StatusCode};
 use base::memory::MemoryBudget;
 use bytes::Bytes;
@@ -121,7 +122,7 @@ pub(crate) struct RequestRecord {
     /// The path, without the query, which may contain secrets.
     pub(crate) path: String,
     /// The route, for the statistics.
-    pub(crate) route: Option<String>,
+    pub(crate) route: Option<MatchedPath>,
     pub(crate) status: StatusCode,
     pub(crate) begun: Duration,
     pub(crate) bytes: u64,
@@ -131,7 +132,8 @@ pub(crate) struct RequestRecord {
 impl Drop for RequestRecord {
     fn drop(&mut self) {
         let duration = self.front.now().saturating_sub(self.begun);
-        self.front.statistics().record(self.route.as_deref(), self.status, duration, self.bytes);
+        let route = self.route.as_ref().map(MatchedPath::as_str);
+        self.front.statistics().record(route, self.status, duration, self.bytes);
         tracing::debug!(
             target: "http",
             connection = self.context.peer.connection,

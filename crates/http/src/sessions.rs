@@ -17,8 +17,7 @@ use axum::http::HeaderValue;
 use base::sync::Mutex;
 use base::{Clock, Name, NoteId, Random, Timestamp, hex};
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, ItemValue,
-    NewDatabase, NewNote, Note, level,
+    Access, Acl, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewDatabase, NewNote, Note, level,
 };
 use store::Ticket;
 
@@ -281,8 +280,8 @@ impl Sessions {
 
     /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
     pub fn end(&self, id: &SessionId) {
-        let ended = self.by_id.lock().remove(id);
-        if let Err(error) = self.remove_notes(ended.as_slice()) {
+        let ended = self.by_id.lock().get(id).cloned();
+        if let Err(error) = self.remove(ended.as_slice()) {
             tracing::error!(target: "http", %error, "the end of a session could not be written");
         }
     }
@@ -291,8 +290,7 @@ impl Sessions {
     pub fn end_by_name(&self, login: &str, name: &str) -> notes::Result<bool> {
         let found = self.list(Some(login)).into_iter().find(|session| session.id.name() == name);
         let Some(session) = found else { return Ok(false) };
-        self.by_id.lock().remove(&session.id);
-        self.remove_notes(std::slice::from_ref(&session))?;
+        self.remove(std::slice::from_ref(&session))?;
         Ok(true)
     }
 
@@ -300,13 +298,7 @@ impl Sessions {
     pub fn end_all(&self, login: &str, except: Option<&SessionId>) -> notes::Result<usize> {
         let mut ended = self.list(Some(login));
         ended.retain(|session| Some(&session.id) != except);
-        {
-            let mut by_id = self.by_id.lock();
-            for session in &ended {
-                by_id.remove(&session.id);
-            }
-        }
-        self.remove_notes(&ended)?;
+        self.remove(&ended)?;
         Ok(ended.len())
     }
 
@@ -325,15 +317,9 @@ impl Sessions {
     /// Removes the sessions that have ended by their age or without a request. Returns how many there were.
     pub fn remove_ended(&self) -> notes::Result<usize> {
         let now = self.clock.now();
-        let mut ended = Vec::new();
-        self.by_id.lock().retain(|_, session| {
-            let is_valid = session.is_valid(now, &self.options);
-            if !is_valid {
-                ended.push(session.clone());
-            }
-            is_valid
-        });
-        self.remove_notes(&ended)?;
+        let is_over = |session: &&Session| !session.is_valid(now, &self.options);
+        let ended: Vec<Session> = self.by_id.lock().values().filter(is_over).cloned().collect();
+        self.remove(&ended)?;
         Ok(ended.len())
     }
 
@@ -362,10 +348,20 @@ impl Sessions {
         transaction.commit().map(drop)
     }
 
-    fn remove_notes(&self, sessions: &[Session]) -> notes::Result<()> {
+    /// Ends sessions, and removes their notes.
+    fn remove(&self, sessions: &[Session]) -> notes::Result<()> {
+        {
+            let mut by_id = self.by_id.lock();
+            for session in sessions {
+                by_id.remove(&session.id);
+            }
+        }
+        if sessions.is_empty() {
+            return Ok(());
+        }
+        let access = self.access()?;
+        let accesses = [access.as_ref()];
         for part in sessions.chunks(SESSIONS_PER_TRANSACTION) {
-            let access = self.access()?;
-            let accesses = [access.as_ref()];
             let mut transaction = self.databases.transaction(&accesses)?;
             for session in part {
                 transaction.writer(0).note_delete_permanently(session.note)?;
@@ -389,9 +385,8 @@ fn find_database(databases: &Databases) -> notes::Result<Option<Arc<Database>>> 
 }
 
 fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
-    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     let title = format!("Sessions of {}", server.abbreviated());
+    let acl = Acl::of_server(server);
     databases.database_create(&NewDatabase::new(SESSIONS_PATH, &title, DatabaseKind::Sessions, acl))
 }
 

@@ -18,20 +18,16 @@ use crate::limits::ROUTES_MAX;
 /// The name of requests that no route has answered.
 const OTHER: &str = "other";
 
-/// The route that has answered a request.
-#[derive(Debug, Clone)]
-pub(crate) struct RouteName(pub(crate) String);
-
 /// Records in the answers of routes by which of them they were made, for the statistics.
 pub fn with_route_names(router: Router) -> Router {
     router.route_layer(middleware::from_fn(name_route))
 }
 
 async fn name_route(request: Request, next: Next) -> Response {
-    let name = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;
-    if let Some(name) = name {
-        response.extensions_mut().insert(RouteName(name));
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
     }
     response
 }
