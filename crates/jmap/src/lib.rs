@@ -1,0 +1,1 @@
+//! JMAP (RFC 8620) and JMAP for Mail (RFC 8621).

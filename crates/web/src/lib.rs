@@ -1,0 +1,1 @@
+//! The lite web mail: pages without scripts.
