@@ -114,7 +114,8 @@ fn a_certificate_near_its_end_is_renewed_without_a_command() {
 
 #[test]
 fn only_the_newest_certificate_of_the_certifier_itself_is_renewed() {
-    let ((hub, running), (spoke, joined)) = joined_servers();
+    let ((hub, mut running), (spoke, joined)) = joined_servers();
+    running.wait_for_log_since_start("recorded a certificate");
     let before = issued(&spoke);
     let requested = SigningRequest::create("spoke.acme.test", "Acme").expect("a key").request;
     let renew = |server: &Server, roots: &str, (chain, key): (&str, &str)| {

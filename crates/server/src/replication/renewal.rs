@@ -420,6 +420,8 @@ impl DomainCertificates {
         let admitted = self.admit(server)?;
         if !admitted.is_recorded {
             self.instance.directory.server_set_certificate(&server.name, server.issued.clone())?;
+            let valid_until = server.issued.until.to_rfc3339();
+            tracing::info!(target: "tls", server = server.name.abbreviated(), valid_until, "recorded a certificate");
         }
         Ok(())
     }
