@@ -1,1 +1,53 @@
-//! JMAP (RFC 8620) and JMAP for Mail (RFC 8621).
+//! JMAP (RFC 8620) and JMAP for Mail (RFC 8621): requests as bytes in, replies as bytes out, over mail files.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`mod@execute`] | one API request: its calls in order, and the reply |
+//! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
+//! | [`method`] | the methods, one file each, and the table of their names and capabilities |
+//! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
+//! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
+//! | [`state`], [`changes`], [`query`], [`filter`], [`sort`] | states and `/changes`; lists, conditions and orders |
+//! | [`email_write`], [`places`], [`keyword`] | changes of messages |
+//! | [`email`] | the properties of Email, composing and excerpts: pure |
+//! | [`blob`], [`uploads`] | downloads and uploads |
+//! | [`session`], [`push`] | the Session object; the StateChange object |
+//! | [`backend`] | what the crate needs from the server: accounts, uploads, clock |
+//! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
+//!
+//! Everything is synchronous and runs on worker threads. A reply may leave the server when its ticket is durable.
+//! Not covered yet: EmailSubmission, MDN, PushSubscription, Principals, WebSocket.
+
+pub mod account;
+pub mod arguments;
+pub mod backend;
+pub mod blob;
+pub mod changes;
+pub mod email;
+pub mod email_write;
+pub mod error;
+pub mod execute;
+pub mod filter;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod keyword;
+pub mod limits;
+pub mod mailboxes;
+pub mod method;
+pub mod patch;
+pub mod places;
+pub mod push;
+pub mod query;
+pub mod reference;
+pub mod request;
+pub mod session;
+pub mod sort;
+pub mod state;
+pub mod strict_json;
+pub mod table;
+pub mod uploads;
+
+pub use backend::{AccountInfo, Accounts, Caller, Services};
+pub use error::{MethodError, RequestProblem, SetError};
+pub use execute::{Reply, execute};
+pub use session::{SessionUrls, session, session_state};
