@@ -178,6 +178,3 @@ pub const SEARCH_INDEXED_TEXTS_MAX: usize = 16;
 
 /// Maximum number of ids of one References field that THREAD follows. The last ones count.
 pub const REFERENCES_MAX: usize = 1_000;
-
-/// Maximum length of a message id that THREAD recognizes.
-pub const MESSAGE_ID_BYTES_MAX: usize = 998;

@@ -7,7 +7,6 @@
 //! | [`envelope`], [`structure`], [`section`], [`binary`] | the values of those attributes |
 //! | [`search`] | SEARCH: a plan that opens no message if the entry decides the match |
 //! | [`sort`], [`thread`] | SORT and THREAD over records that are created once per message; both work in slices ([`sorted_runs`]) |
-//! | [`subject`] | base subjects: without `Re:`, and comparable |
 //!
 //! The only errors are those that the source of the bytes reports. No function recurses on a message, and time is
 //! linear in the data that is read.
@@ -21,7 +20,6 @@ pub mod section;
 pub mod sort;
 pub mod sorted_runs;
 pub mod structure;
-pub mod subject;
 pub mod thread;
 
 mod fuzzing;

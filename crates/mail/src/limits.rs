@@ -68,6 +68,12 @@ pub const SEPARATE_PART_BYTES_MIN: usize = 4_096;
 /// again.
 pub const QUOTED_PRINTABLE_BYTES_MAX: usize = 1 << 20;
 
+/// Maximum number of bytes of a decoded subject from which the base subject is taken.
+pub const SUBJECT_BYTES_MAX: usize = 4 << 10;
+
+/// Maximum length of a message id that connects messages.
+pub const MESSAGE_ID_BYTES_MAX: usize = 998;
+
 /// Maximum number of addresses that are read from one header field.
 pub const ADDRESSES_MAX: usize = 20_000;
 

@@ -9,7 +9,7 @@
 //! | [`skeleton`] | a message without its large parts, which are stored decoded; restored byte for byte |
 //! | [`transfer_encoding`] | base64 and quoted-printable, as leniently as mail requires |
 //! | [`text`] | texts of parts in Unicode, and the preview |
-//! | [`address`], [`date`], [`encoded_word`] | the contents of header fields |
+//! | [`address`], [`date`], [`encoded_word`], [`base_subject`], [`message_id`] | the contents of header fields |
 //! | [`message_source`] | access to the bytes of a stored message |
 //!
 //! No input makes any of this panic, nest deeper than `base::limits::MIME_DEPTH_MAX`, or take more time than its length
@@ -20,10 +20,12 @@
 
 pub mod address;
 pub mod authentication_results;
+pub mod base_subject;
 pub mod date;
 pub mod encoded_word;
 pub mod header;
 pub mod message_header;
+pub mod message_id;
 pub mod message_source;
 pub mod skeleton;
 pub mod structure;

@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use base::Timestamp;
 use mail::casemap::fold;
 use mail::mime::address::{self, Mailbox};
+use mail::mime::base_subject::BaseSubject;
 use mail::mime::{date, encoded_word, header};
 
 use super::entry::EntryData;
-use super::subject::BaseSubject;
 use crate::codec::command::{SortCriterion, SortKey};
 
 /// Criteria in executable form.

@@ -19,14 +19,15 @@ use std::collections::HashMap;
 
 use base::Timestamp;
 use mail::limits::FIELD_BYTES_MAX;
+use mail::mime::base_subject::BaseSubject;
 use mail::mime::header;
+use mail::mime::message_id::message_ids;
 
 use super::entry::EntryData;
 use super::sort::sent;
 use super::sorted_runs::SortedRuns;
-use super::subject::BaseSubject;
 use crate::codec::command::ThreadAlgorithm;
-use crate::limits::{MESSAGE_ID_BYTES_MAX, REFERENCES_MAX};
+use crate::limits::REFERENCES_MAX;
 use forest::ForestAssembly;
 use ordered_subject::SubjectThreads;
 use references::ReferenceThreads;
@@ -198,13 +199,4 @@ impl ThreadBuilder {
             }
         }
     }
-}
-
-/// Returns the message ids of a field: text in angle brackets that contains an `@`.
-fn message_ids(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b'>').filter_map(|piece| {
-        let start = memchr::memrchr(b'<', piece)?;
-        let id = piece[start + 1..].trim_ascii();
-        (id.contains(&b'@') && id.len() <= MESSAGE_ID_BYTES_MAX).then_some(id)
-    })
 }

@@ -2,12 +2,10 @@
 //!
 //! Steps 3 and 4 of the RFC are applied to all consecutive blobs at once, so that time is linear.
 
+use crate::casemap::fold;
+use crate::limits::SUBJECT_BYTES_MAX;
+use crate::mime::header;
 use base::ascii_case::{strip_prefix, strip_suffix};
-use mail::casemap::fold;
-use mail::mime::header;
-
-/// Maximum number of bytes of a decoded subject that are examined.
-const SUBJECT_BYTES_MAX: usize = 4 << 10;
 
 /// A subject reduced to the part that replies have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
