@@ -207,7 +207,8 @@ impl MailboxList {
         self.gone.clone_from(&before.gone);
         self.since = before.since;
         self.modseq = before.modseq;
-        for old in before.all().filter(|old| self.by_view(old.view).is_none()) {
+        let gone = before.all().filter(|old| !self.by_view.contains_key(&old.view));
+        for old in gone {
             self.gone.push((modseq, old.id.clone()));
             self.modseq = modseq;
         }
