@@ -4,6 +4,7 @@
 //! them ([`MailboxTree`]). Two things cannot be part of it: the messages of a mailbox are removed before, in batches,
 //! and subscriptions are changed after it.
 
+mod edits;
 mod emptying;
 mod tree;
 
@@ -13,6 +14,7 @@ use base::{Modseq, ViewId};
 use notes::Writer;
 use serde_json::{Map, Value, json};
 
+use self::edits::FolderEdits;
 use self::tree::MailboxTree;
 use super::mailbox_get;
 use crate::account::Account;
@@ -77,7 +79,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     reply.insert("oldState".to_owned(), json!(old_state));
     reply.insert("newState".to_owned(), json!(new_state));
     add_outcomes(&mut reply, ["created", "notCreated"], outcomes.iter().map(|(id, result)| (id, result.clone())));
-    let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|()| Value::Null)));
+    let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|_| Value::Null)));
     add_outcomes(&mut reply, ["updated", "notUpdated"], updated);
     let destroyed: Vec<&String> = set.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id).collect();
     let failed = set.destroyed.iter().filter_map(|(id, result)| Some((id, Err(result.clone().err()?))));
@@ -94,8 +96,10 @@ type Created = Result<(ViewId, BTreeSet<String>), SetError>;
 struct MailboxSet {
     tree: MailboxTree,
     created: Vec<(String, Created)>,
-    updated: Vec<(String, Result<(), SetError>)>,
+    updated: Vec<(String, Result<ViewId, SetError>)>,
     destroyed: Vec<(String, Result<(), SetError>)>,
+    /// Changes of folders that are written together.
+    edits: FolderEdits,
     /// Folders that were created, by creation id.
     new_folders: BTreeMap<String, ViewId>,
     /// Titles to which the owner is to be subscribed, or not.
@@ -134,9 +138,15 @@ impl MailboxSet {
         for (id, patch) in &call.update {
             let result = match call.destroy.contains(id) {
                 true => Err(SetError::new("willDestroy")),
-                false => self.update(context, &mut writer, id, patch),
+                false => self.update(context, id, patch),
             };
             self.updated.push((id.clone(), result));
+        }
+        let failed = self.edits.write(&mut writer, &mut self.modseq);
+        for (_, result) in &mut self.updated {
+            if let Some(error) = result.as_ref().ok().and_then(|view| failed.get(view)) {
+                *result = Err(error.clone());
+            }
         }
         self.destroy_all(context, &mut writer, &call.destroy);
         let ticket = transaction.commit()?;
@@ -201,13 +211,7 @@ impl MailboxSet {
         Ok((view, members.keys().filter(|name| *name != "isSubscribed" || is_subscribed).cloned().collect()))
     }
 
-    fn update(
-        &mut self,
-        context: &Context<'_>,
-        writer: &mut Writer<'_, '_>,
-        id: &str,
-        patch: &Value,
-    ) -> Result<(), SetError> {
+    fn update(&mut self, context: &Context<'_>, id: &str, patch: &Value) -> Result<ViewId, SetError> {
         let view = self.find(context, id).ok_or_else(|| SetError::new("notFound"))?;
         let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
         let patch = Patch::parse(patch)?;
@@ -218,7 +222,7 @@ impl MailboxSet {
             };
             wanted.insert(name.clone(), value.clone());
         }
-        self.update_place(context, writer, view, &mut wanted)?;
+        self.update_place(context, view, &mut wanted)?;
         if let Some(value) = wanted.remove("role") {
             let role = check_role(&value)?;
             if role != self.tree.role(view) {
@@ -226,15 +230,13 @@ impl MailboxSet {
                     return Err(SetError::invalid_properties(&["role"], "the inbox keeps its role"));
                 }
                 self.tree.check_role_is_free(role, Some(view))?;
-                writer.folder_item_set(view, SPECIAL_USE_ITEM, role.map(special_use))?;
+                self.edits.set(view, SPECIAL_USE_ITEM, role.map(special_use));
                 self.tree.set_role(view, role);
-                self.modseq = Some(writer.modseq());
             }
         }
         if let Some(value) = wanted.remove("sortOrder") {
             let order = check_sort_order(Some(&value))?.unwrap_or(0);
-            writer.folder_item_set(view, SORT_ORDER_ITEM, Some(&order.to_string()))?;
-            self.modseq = Some(writer.modseq());
+            self.edits.set(view, SORT_ORDER_ITEM, Some(&order.to_string()));
         }
         if let Some(value) = wanted.remove("isSubscribed") {
             let is_subscribed = check_flag(Some(&value))?;
@@ -243,7 +245,7 @@ impl MailboxSet {
             self.subscriptions.push((title, is_subscribed));
         }
         match wanted.keys().next() {
-            None => Ok(()),
+            None => Ok(view),
             Some(name) => Err(SetError::invalid_properties(&[name], "the property cannot be changed")),
         }
     }
@@ -252,7 +254,6 @@ impl MailboxSet {
     fn update_place(
         &mut self,
         context: &Context<'_>,
-        writer: &mut Writer<'_, '_>,
         view: ViewId,
         wanted: &mut Map<String, Value>,
     ) -> Result<(), SetError> {
@@ -279,12 +280,11 @@ impl MailboxSet {
         }
         let title = self.tree.free_title(parent, &name, Some(view))?;
         for (moved, old, new) in self.tree.rename(view, &title) {
-            writer.folder_rename(moved, &new)?;
+            self.edits.set(moved, notes::folder::TITLE_ITEM, Some(&new));
             if self.tree.is_subscribed(&old) {
                 self.subscriptions.extend([(old, false), (new, true)]);
             }
         }
-        self.modseq = Some(writer.modseq());
         Ok(())
     }
 
