@@ -77,7 +77,9 @@ pub fn compose(
     let mut reader = PartReader::new(create, blobs, defaults.size_bytes_max);
     let root = read_body(create, &mut reader, &mut problems);
     if let Some(root) = &root {
-        header.add_part_fields(root, &mut problems);
+        let is_root = |name: &&str| create.get(*name).is_some_and(|value| !value.is_null());
+        let name = ["bodyStructure", "textBody", "htmlBody"].into_iter().find(is_root);
+        header.add_part_fields(root, name.unwrap_or("attachments"), &mut problems);
     }
     let missing = reader.take_missing_blobs();
     if let Some(error) = problems.into_error() {
@@ -147,15 +149,15 @@ impl DraftHeader {
         }
     }
 
-    /// Adds the fields of the root of `bodyStructure`, which are fields of the message.
-    fn add_part_fields(&mut self, root: &PartDraft, problems: &mut Problems) {
+    /// Adds the fields of the root of the body, which are fields of the message. `body` is the property of the root.
+    fn add_part_fields(&mut self, root: &PartDraft, body: &str, problems: &mut Problems) {
         for (property, lines) in &root.fields {
             let order = self.fields.len();
             let field = DraftField { property: property.name.clone(), lines: lines.clone(), order };
             if let Some(other) = self.fields.insert(property.field.to_ascii_lowercase(), field) {
                 let description = format!("The header field of {} is also a property of the Email", property.name);
-                problems.add("bodyStructure", "", &description);
-                problems.add(&other.property, "", "The header field is also a property of bodyStructure");
+                problems.add(body, "", &description);
+                problems.add(&other.property, "", &format!("The header field is also a property of {body}"));
             }
         }
     }
@@ -175,11 +177,8 @@ impl DraftHeader {
 
     fn add_default(&mut self, name: &str, line: String) {
         let order = self.fields.len();
-        let field = self.fields.entry(name.to_ascii_lowercase());
-        let field = field.or_insert(DraftField { property: String::new(), lines: Vec::new(), order });
-        if field.lines.is_empty() {
-            field.lines.push(line);
-        }
+        let field = DraftField { property: String::new(), lines: vec![line], order };
+        self.fields.entry(name.to_ascii_lowercase()).or_insert(field);
     }
 }
 
@@ -218,6 +217,7 @@ fn read_fields(create: &Map<String, Value>, header: &mut DraftHeader, problems: 
                 problems.add(name, "", "Content fields belong to a part of the body");
             }
             EmailProperty::Header(property) => match fields::field_lines(&property, value) {
+                Ok(lines) if lines.is_empty() => {}
                 Ok(lines) => header.add(&property, lines, problems),
                 Err(description) => problems.add(name, "", &description),
             },

@@ -1,1 +1,3 @@
 //! Tests of `jmap`.
+
+mod email;

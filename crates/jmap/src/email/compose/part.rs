@@ -206,7 +206,9 @@ impl<'a> PartReader<'a> {
         for (position, part) in self.list("attachments", problems).iter().enumerate() {
             let place = Place::new("attachments").inside(&position.to_string());
             let is_embedded = html.is_some() && is_embedded(part);
-            let Some(part) = self.part(&with_disposition(part, is_embedded), &place, 0, problems) else { continue };
+            let disposition = if is_embedded { "inline" } else { "attachment" };
+            let part = with_disposition(part, disposition);
+            let Some(part) = self.part(&part, &place, 0, problems) else { continue };
             if is_embedded { embedded.push(part) } else { attached.push(part) }
         }
         let html = html.map(|html| {
@@ -365,15 +367,12 @@ fn is_embedded(part: &Value) -> bool {
         || (has_cid && disposition.is_none() && !has_header(part, "Content-Disposition"))
 }
 
-/// Returns the properties of an attachment. Without a disposition it would be displayed within the message.
-fn with_disposition(part: &Value, is_embedded: bool) -> Value {
+/// Returns the properties of an attachment with a disposition. Without one it could be displayed as a part of the body.
+fn with_disposition(part: &Value, disposition: &str) -> Value {
     let mut part = part.clone();
     let is_missing = part.get("disposition").is_none_or(Value::is_null) && !has_header(&part, "Content-Disposition");
-    if is_missing
-        && !is_embedded
-        && let Some(object) = part.as_object_mut()
-    {
-        object.insert("disposition".to_owned(), Value::from("attachment"));
+    if let Some(object) = part.as_object_mut().filter(|_| is_missing) {
+        object.insert("disposition".to_owned(), Value::from(disposition));
     }
     part
 }
