@@ -118,7 +118,7 @@ fn parts_have_the_properties_of_their_fields() {
              "disposition": "attachment", "cid": null, "language": null, "location": null},
             {"partId": "4", "blobId": "G1-4", "size": 1, "name": "\u{e9}", "type": "application/x", "charset": null,
              "disposition": null, "cid": null, "language": null, "location": null},
-            {"partId": "5", "blobId": "G1-5", "size": 61, "name": null, "type": "message/rfc822", "charset": "x",
+            {"partId": "5", "blobId": "G1-5", "size": 60, "name": null, "type": "message/rfc822", "charset": "x",
              "disposition": null, "cid": null, "language": null, "location": null},
         ],
     });

@@ -80,6 +80,7 @@ Content-Type: text/plain; charset=utf-8
 Content-Transfer-Encoding: base64
 
 Y2Fmw6k=
+
 --=_u1_2
 Content-Type: multipart/related; type=\"text/html\";
  boundary=\"=_u1_3\"
@@ -96,6 +97,7 @@ Content-ID: <i@x>
 Content-Transfer-Encoding: base64
 
 iVBORw0KAP8=
+
 --=_u1_3--
 
 --=_u1_2--
@@ -106,6 +108,7 @@ Content-Disposition: attachment; filename*=utf-8''%C3%A9.png
 Content-Transfer-Encoding: base64
 
 iVBORw0KAP8=
+
 --=_u1_1--
 ";
     check(&create, expected);
@@ -193,6 +196,7 @@ Content-Type: text/plain; charset=iso-8859-1; name=\"a b.txt\"
 Content-Transfer-Encoding: base64
 
 Y2Fm6Q0K
+
 --=_u1_1
 Content-Type: message/rfc822
 Content-Disposition: inline; filename=m
@@ -261,7 +265,7 @@ fn header_fields_of_every_form_are_written() {
     check(
         "header:To:asGroupedAddresses",
         groups,
-        "To: A B: a@b, \"C. D\" <c@d>;, =?utf-8?B?PT94?= <\"e f\"@g>,\n =?utf-8?B?w6k=?= :;",
+        "To: A B: a@b, \"C. D\" <c@d>;, =?utf-8?B?PT94?= <\"e f\"@g>, =?utf-8?B?w6k=?= :;",
     );
     check("to", json!([{"name": "half", "email": "not an address"}]), "To: half <\"not an address\">");
     check("to", json!([{"email": "\"a b\"@c"}, {"email": "a@[127.0.0.1]"}]), "To: \"a b\"@c, a@[127.0.0.1]");
