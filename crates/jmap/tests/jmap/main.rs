@@ -1,9 +1,10 @@
 //! Tests of `jmap` from outside: dialogues as text files over mail files in memory; several clients against a model,
-//! with replayed changes; the access matrix of all methods; bad input.
+//! with replayed changes; the access matrix of all methods; bad input; the Email objects.
 
 mod access_matrix;
 mod bad_input;
 mod dialogue;
+mod email;
 mod model;
 mod world;
 
