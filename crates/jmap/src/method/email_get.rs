@@ -67,7 +67,7 @@ fn object_of(
     options: &BodyOptions,
 ) -> MethodResult<Option<Value>> {
     let metadata = metadata_of(view, row);
-    if properties.iter().all(EmailProperty::metadata) {
+    if properties.iter().all(EmailProperty::is_metadata) {
         return Ok(Some(Value::Object(email_object(&[], &metadata, properties, options))));
     }
     let raw = view.raw(row)?;
