@@ -169,10 +169,8 @@ pub fn safe_media_type(declared: &str) -> String {
 #[must_use]
 pub fn content_disposition(name: &str) -> String {
     let name: String = name.chars().filter(|character| !character.is_control()).take(200).collect();
-    let plain: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' })
-        .collect();
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' }).collect();
     let plain = if plain.trim().is_empty() { "download".to_owned() } else { plain };
     let encoded = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")

@@ -161,7 +161,11 @@ pub fn emails(view: &AccountView<'_>, since: Modseq, until: Modseq) -> MethodRes
     for row in changes.changed.iter().filter_map(|note| view.table.row(*note)) {
         let id = row.email_id.to_string();
         let was_known = set.destroyed.remove(&id) || row.created <= since;
-        if was_known { set.updated.insert(id) } else { set.created.insert(id) };
+        if was_known {
+            set.updated.insert(id)
+        } else {
+            set.created.insert(id)
+        };
     }
     Ok(set)
 }

@@ -73,7 +73,8 @@ impl EmailChangesMade {
         let gone = self.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id);
         let gone: Vec<&String> = gone.collect();
         reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
-        let failed = self.destroyed.iter().filter_map(|(id, result)| Some((id.clone(), result.as_ref().err()?.to_json())));
+        let failed =
+            self.destroyed.iter().filter_map(|(id, result)| Some((id.clone(), result.as_ref().err()?.to_json())));
         let failed: Map<String, Value> = failed.collect();
         reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
     }
@@ -319,12 +320,7 @@ impl EmailTransaction<'_> {
         Ok(after)
     }
 
-    fn destroy(
-        &mut self,
-        context: &Context<'_>,
-        writer: &mut Writer<'_, '_>,
-        id: &str,
-    ) -> Result<(), SetError> {
+    fn destroy(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, id: &str) -> Result<(), SetError> {
         let note = self.find(context, id)?;
         if !writer.note_delete_permanently(note)? {
             return Err(SetError::new("notFound"));

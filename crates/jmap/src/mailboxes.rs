@@ -102,8 +102,7 @@ pub struct Rights {
 
 impl Rights {
     fn of(grant: &Grant, is_inbox: bool) -> Self {
-        let is_designer =
-            grant.flags().contains(AclFlags::CREATE_FOLDER) || grant.level() >= AclLevel::Designer;
+        let is_designer = grant.flags().contains(AclFlags::CREATE_FOLDER) || grant.level() >= AclLevel::Designer;
         let is_editor = grant.level() >= AclLevel::Editor;
         Self {
             may_add: grant.may_create() && grant.level() >= AclLevel::Author,
@@ -153,8 +152,7 @@ impl MailboxList {
     pub fn load(snapshot: &MailSnapshot<'_>) -> mail::Result<Self> {
         let designs = snapshot.reading().folders()?;
         let subscriptions = snapshot.subscriptions()?;
-        let titles: HashMap<&str, ViewId> =
-            designs.iter().map(|design| (design.title.as_str(), design.view)).collect();
+        let titles: HashMap<&str, ViewId> = designs.iter().map(|design| (design.title.as_str(), design.view)).collect();
         let mut ids = HashMap::new();
         for design in designs.iter() {
             ids.insert(design.view, snapshot.status(design.view)?.mailbox_id);

@@ -31,9 +31,8 @@ pub fn resolve(
     let mut places = BTreeSet::new();
     for id in ids {
         let mailbox = resolve_id(id).and_then(|id| list.by_id(&id));
-        let mailbox = mailbox.ok_or_else(|| {
-            SetError::invalid_properties(&["mailboxIds"], format!("there is no mailbox {id:?}"))
-        })?;
+        let mailbox = mailbox
+            .ok_or_else(|| SetError::invalid_properties(&["mailboxIds"], format!("there is no mailbox {id:?}")))?;
         if !mailbox.is_selectable {
             return Err(SetError::described("forbidden", format!("mailbox {id:?} holds no messages")));
         }

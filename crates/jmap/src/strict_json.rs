@@ -27,7 +27,9 @@ pub fn parse(text: &[u8]) -> Result<Value, JsonFault> {
     let mut input = serde_json::Deserializer::from_slice(text);
     let parsed = StrictValue { budget: &budget, depth: 0 }.deserialize(&mut input);
     let parsed = parsed.and_then(|value| input.end().map(|()| value));
-    parsed.map_err(|error| if budget.is_exceeded.get() { JsonFault::TooLarge } else { JsonFault::Invalid(error.to_string()) })
+    parsed.map_err(
+        |error| if budget.is_exceeded.get() { JsonFault::TooLarge } else { JsonFault::Invalid(error.to_string()) },
+    )
 }
 
 /// Returns the number of values in a value, itself included, or `None` if there are more than `values_max`.

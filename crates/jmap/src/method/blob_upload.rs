@@ -59,12 +59,7 @@ fn assemble(context: &mut Context<'_>, account: &Account, object: &Value) -> Res
     Ok(Upload::new(bytes.into(), media_type))
 }
 
-fn append(
-    context: &mut Context<'_>,
-    account: &Account,
-    source: &Value,
-    bytes: &mut Vec<u8>,
-) -> Result<(), SetError> {
+fn append(context: &mut Context<'_>, account: &Account, source: &Value, bytes: &mut Vec<u8>) -> Result<(), SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
     if let Some(text) = source.get("data:asText").and_then(Value::as_str) {
         bytes.extend_from_slice(text.as_bytes());

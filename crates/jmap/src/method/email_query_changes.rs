@@ -67,11 +67,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
 }
 
 /// Returns the messages whose places may have changed.
-fn affected_notes(
-    view: &AccountView<'_>,
-    query: &EmailQuery,
-    changes: &EmailChanges,
-) -> MethodResult<HashSet<NoteId>> {
+fn affected_notes(view: &AccountView<'_>, query: &EmailQuery, changes: &EmailChanges) -> MethodResult<HashSet<NoteId>> {
     let mut affected: HashSet<NoteId> = changes.changed.iter().copied().collect();
     if !query.depends_on_threads() {
         return Ok(affected);

@@ -8,8 +8,7 @@ use crate::backend::IdentityInfo;
 use crate::error::MethodResult;
 use crate::execute::Context;
 
-const PROPERTIES: [&str; 8] =
-    ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
+const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -15,9 +15,11 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
     let account = context.account(&call.account_id)?;
     let quota = quota_of(context, &account)?;
     let mut reply = no_changes(&call, &quota.state);
-    let is_state = |text: &str| text.split_once('-').is_some_and(|(used, limit)| {
-        used.parse::<u64>().is_ok() && (limit == "none" || limit.parse::<u64>().is_ok())
-    });
+    let is_state = |text: &str| {
+        text.split_once('-').is_some_and(|(used, limit)| {
+            used.parse::<u64>().is_ok() && (limit == "none" || limit.parse::<u64>().is_ok())
+        })
+    };
     if !is_state(&call.since) {
         return Err(MethodError::new("cannotCalculateChanges"));
     }

@@ -11,9 +11,8 @@ use crate::execute::Context;
 /// The identifier of the quota in bytes.
 pub(super) const STORAGE: &str = "storage";
 
-const PROPERTIES: [&str; 10] = [
-    "id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description",
-];
+const PROPERTIES: [&str; 10] =
+    ["id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"];
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -46,7 +46,8 @@ fn references_that_double_the_reply_end_with_an_error() {
         calls.push(json!(["Core/echo", { "#a": reference, "#b": reference }, number.to_string()]));
     }
     let responses = world.calls("alice", &json!(calls));
-    let kinds: Vec<&str> = responses.as_array().expect("responses").iter().filter_map(|r| r[1]["type"].as_str()).collect();
+    let kinds: Vec<&str> =
+        responses.as_array().expect("responses").iter().filter_map(|r| r[1]["type"].as_str()).collect();
     assert!(kinds.contains(&"requestTooLarge"), "{kinds:?}");
 }
 
@@ -82,10 +83,13 @@ fn patches_and_ids_of_any_form_are_answered() {
 fn too_many_objects_are_refused() {
     let world = World::new();
     let ids: Vec<String> = (0..300).map(|number| format!("M{number}")).collect();
-    let responses = world.calls("alice", &json!([
-        ["Email/get", { "accountId": "Aalice", "ids": ids }, "a"],
-        ["Email/set", { "accountId": "Aalice", "destroy": ids }, "b"],
-    ]));
+    let responses = world.calls(
+        "alice",
+        &json!([
+            ["Email/get", { "accountId": "Aalice", "ids": ids }, "a"],
+            ["Email/set", { "accountId": "Aalice", "destroy": ids }, "b"],
+        ]),
+    );
     for response in responses.as_array().expect("responses") {
         assert_eq!(response[1]["type"], Value::from("requestTooLarge"));
     }

@@ -4,6 +4,7 @@
 //!
 //! - `as bob` makes the following requests as `bob`; the first ones are made as `alice`.
 //! - `deliver alice INBOX` delivers a message: the lines up to one with a dot.
+//! - `grant alice bob` makes `bob` an Editor of the mail file of `alice`.
 //! - `upload $blob text/plain` uploads the lines up to one with a dot, and remembers the identifier.
 //! - `time 3600` advances the clock by a number of seconds.
 //! - `C:` makes method calls, an array; `using core mail:` makes them with these capabilities. `S:` expects the
@@ -62,6 +63,7 @@ impl Player {
         let words: Vec<&str> = line.trim_end_matches(':').split(' ').collect();
         match words.as_slice() {
             ["as", login] => self.login = (*login).to_owned(),
+            ["grant", owner, person] => self.world.grant(owner, person, notes::AclLevel::Editor),
             ["time", seconds] => {
                 let seconds = seconds.parse().map_err(|_| "how many seconds?")?;
                 self.world.clock.advance(std::time::Duration::from_secs(seconds));
@@ -74,13 +76,8 @@ impl Player {
                 let raw = block.join("\r\n") + "\r\n";
                 let account = crate::world::account(&self.login);
                 let caller = crate::world::caller(&self.login);
-                let uploaded = jmap::blob::upload(
-                    &self.world.services,
-                    &caller,
-                    &account,
-                    raw.into_bytes().into(),
-                    media_type,
-                );
+                let uploaded =
+                    jmap::blob::upload(&self.world.services, &caller, &account, raw.into_bytes().into(), media_type);
                 let object = uploaded.map_err(|error| error.kind)?.map_err(|problem| problem.to_string())?;
                 self.values.insert((*variable).to_owned(), object["blobId"].clone());
             }
@@ -188,12 +185,15 @@ impl Player {
         };
         Ok(match value {
             Value::String(name) => text(name)?,
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.replaced(item)).collect::<Result<_, _>>()?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.replaced(item)).collect::<Result<_, _>>()?)
+            }
             Value::Object(members) => {
                 let mut replaced = Map::new();
                 for (name, value) in members {
                     // A pointer has its variable at the end.
-                    let (before, last) = name.rsplit_once('/').map_or(("", name.as_str()), |(before, last)| (before, last));
+                    let (before, last) =
+                        name.rsplit_once('/').map_or(("", name.as_str()), |(before, last)| (before, last));
                     let last = text(last)?.as_str().unwrap_or_default().to_owned();
                     let name = if before.is_empty() { last } else { format!("{before}/{last}") };
                     replaced.insert(name, self.replaced(value)?);

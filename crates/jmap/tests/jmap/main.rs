@@ -37,4 +37,15 @@ macro_rules! dialogues {
     };
 }
 
-dialogues!(core, email_query, email_set, mailbox_set);
+dialogues!(
+    blobs,
+    changes,
+    core,
+    email_copy,
+    email_get,
+    email_query,
+    email_set,
+    mailbox_query,
+    mailbox_set,
+    small_types
+);

@@ -123,7 +123,8 @@ impl Simulation {
         self.messages += 1;
         let number = self.messages;
         let parent = self.random.below(number.min(6)) + 1;
-        let references = if self.random.below(2) == 0 { format!("References: <{parent}@x>\r\n") } else { String::new() };
+        let references =
+            if self.random.below(2) == 0 { format!("References: <{parent}@x>\r\n") } else { String::new() };
         let raw = format!("Subject: same\r\nMessage-ID: <{number}@x>\r\n{references}\r\ntext {number}\r\n");
         self.world.deliver("alice", "INBOX", raw.as_bytes());
     }

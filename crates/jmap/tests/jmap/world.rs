@@ -154,11 +154,8 @@ impl Accounts for MemoryAccounts {
         let Some(owner) = OWNERS.into_iter().find(|owner| account(owner) == id) else { return Ok(None) };
         let person = Identity::person(name(&caller.login)).authenticated(AuthenticationMethod::Password);
         let file = self.mail.open(&path(owner), &Arc::new(person))?;
-        let info = AccountInfo {
-            id: id.to_owned(),
-            name: format!("{owner}@demo.test"),
-            is_personal: caller.login == owner,
-        };
+        let info =
+            AccountInfo { id: id.to_owned(), name: format!("{owner}@demo.test"), is_personal: caller.login == owner };
         Ok(Some((info, file)))
     }
 

@@ -20,11 +20,7 @@ impl FolderEdits {
     }
 
     /// Writes the changes. Returns the folders that could not be changed.
-    pub(super) fn write(
-        &self,
-        writer: &mut Writer<'_, '_>,
-        modseq: &mut Option<Modseq>,
-    ) -> HashMap<ViewId, SetError> {
+    pub(super) fn write(&self, writer: &mut Writer<'_, '_>, modseq: &mut Option<Modseq>) -> HashMap<ViewId, SetError> {
         let mut failed = HashMap::new();
         for (view, items) in &self.items {
             match write_items(writer, NoteId(view.0), items) {
