@@ -1,8 +1,8 @@
 //! What this crate needs from the rest of the server: accounts and their mail files, uploads, clock and random numbers.
 //!
-//! The `server` crate implements [`Accounts`] over `directory` and `mail`; the tests implement it in memory. All methods
-//! may block and are called on worker threads. Who may open what is decided by the access control list of the mail
-//! file: an account that the caller may not read is not in the list and cannot be opened.
+//! The `server` crate implements [`Accounts`] over `directory` and `mail`; the tests implement it in memory. All
+//! methods may block and are called on worker threads. Who may open what is decided by the access control list of the
+//! mail file: an account that the caller may not read is not in the list and cannot be opened.
 
 use std::sync::Arc;
 

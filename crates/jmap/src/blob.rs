@@ -1,8 +1,8 @@
 //! Blobs (RFC 8620 §6): messages, their parts, and uploads.
 //!
 //! The blob of a message is named after the Email, and that of a part after the message and its number
-//! ([`crate::email::part_blob_id`]). A blob exists for a caller if the account is open to it and it can see the message,
-//! or has uploaded the blob itself. Everything else is not found.
+//! ([`crate::email::part_blob_id`]). A blob exists for a caller if the account is open to it and it can see the
+//! message, or has uploaded the blob itself. Everything else is not found.
 //!
 //! A download is never shown as a page of the server: [`safe_media_type`] names a type that browsers do not execute.
 

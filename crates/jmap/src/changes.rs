@@ -72,9 +72,9 @@ pub fn answer(
     let mut all: Vec<&String> = set.created.iter().chain(&set.updated).chain(&set.destroyed).collect();
     all.retain(|id| id.as_str() > after);
     all.sort_unstable();
-    let told = &all[..all.len().min(call.max)];
-    let is_last = told.len() == all.len();
-    let new_state = match told.last() {
+    let page = &all[..all.len().min(call.max)];
+    let is_last = page.len() == all.len();
+    let new_state = match page.last() {
         Some(last) if !is_last => {
             let part = Part { until, after: (*last).clone() };
             State { known: since.known, part: Some(part) }.format(&view.snapshot)
@@ -82,8 +82,8 @@ pub fn answer(
         // A client may know a state that is later than the last change of the type.
         _ => state::format(until.max(since.known), &view.snapshot),
     };
-    let told: HashSet<&String> = told.iter().copied().collect();
-    let list = |ids: &BTreeSet<String>| json!(ids.iter().filter(|id| told.contains(id)).collect::<Vec<_>>());
+    let shown: HashSet<&String> = page.iter().copied().collect();
+    let list = |ids: &BTreeSet<String>| json!(ids.iter().filter(|id| shown.contains(id)).collect::<Vec<_>>());
     let mut reply = Map::new();
     reply.insert("accountId".to_owned(), json!(call.account_id));
     reply.insert("oldState".to_owned(), json!(call.since));

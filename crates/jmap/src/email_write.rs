@@ -14,8 +14,8 @@ use notes::{Marks, Transaction, Writer};
 use serde_json::{Map, Value, json};
 
 use crate::account::{Account, AccountView};
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 use crate::keyword;
 use crate::limits::STORED_BYTES_MAX;
 use crate::patch::Patch;

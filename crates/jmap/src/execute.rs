@@ -4,15 +4,13 @@
 //! exist. A call that fails does not keep the later ones from being made. The reply carries the last ticket of
 //! everything that was read and written: it may leave the server when that is durable.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 use store::Ticket;
 
-use crate::account::{Account, AccountView};
 use crate::arguments::Arguments;
 use crate::backend::{Caller, Services};
-use crate::error::{MethodError, MethodResult, RequestProblem};
+use crate::context::Context;
+use crate::error::{MethodError, RequestProblem};
 use crate::limits::REPLY_BYTES_MAX;
 use crate::method;
 use crate::reference::{Resolver, Response};
@@ -35,13 +33,7 @@ pub fn execute(services: &Services, caller: &Caller, body: &[u8]) -> Result<Repl
         return Err(RequestProblem::UnknownCapability(unknown.clone()));
     }
     let tells_created_ids = request.created_ids.is_some();
-    let mut context = Context {
-        services,
-        caller,
-        created_ids: request.created_ids.unwrap_or_default(),
-        ticket: Ticket::NONE,
-        implicit: Vec::new(),
-    };
+    let mut context = Context::new(services, caller, request.created_ids.unwrap_or_default());
     let mut replies = Replies::default();
     for call in request.calls {
         replies.run(&mut context, &request.using, call);
@@ -54,59 +46,8 @@ pub fn execute(services: &Services, caller: &Caller, body: &[u8]) -> Result<Repl
     let state = session::session_state(services, caller).map_err(|_| RequestProblem::Unavailable)?;
     reply.insert("sessionState".to_owned(), json!(state));
     let body = serde_json::to_vec(&reply).map_err(|_| RequestProblem::Unavailable)?;
-    Ok(Reply { body, ticket: (context.ticket > Ticket::NONE).then_some(context.ticket) })
-}
-
-/// What the calls of a request share.
-pub struct Context<'r> {
-    /// The services of the server.
-    pub services: &'r Services,
-    /// The party that makes the request.
-    pub caller: &'r Caller,
-    /// The identifiers of the objects that were created, by creation id.
-    pub created_ids: BTreeMap<String, String>,
-    ticket: Ticket,
-    /// Responses of methods that the current call has made besides its own.
-    implicit: Vec<(&'static str, Map<String, Value>)>,
-}
-
-impl Context<'_> {
-    /// Opens an account.
-    pub fn account(&self, id: &str) -> MethodResult<Account> {
-        Account::open(self.services, self.caller, id)
-    }
-
-    /// Opens an account for changes. Returns `accountReadOnly` if the caller can change nothing in it.
-    pub fn writable_account(&self, id: &str) -> MethodResult<Account> {
-        let account = self.account(id)?;
-        if account.is_read_only { Err(MethodError::new("accountReadOnly")) } else { Ok(account) }
-    }
-
-    /// Takes a view of an account. The reply waits until what it shows is durable.
-    pub fn view<'a>(&mut self, account: &'a Account) -> MethodResult<AccountView<'a>> {
-        let view = account.view()?;
-        self.wait_for(view.snapshot.ticket());
-        Ok(view)
-    }
-
-    /// Lets the reply wait for a ticket.
-    pub fn wait_for(&mut self, ticket: Ticket) {
-        self.ticket = self.ticket.max(ticket);
-    }
-
-    /// Returns the identifier of an object: itself, or the one that was created with `#` and a creation id.
-    #[must_use]
-    pub fn resolve_id(&self, id: &str) -> Option<String> {
-        match id.strip_prefix('#') {
-            Some(creation_id) => self.created_ids.get(creation_id).cloned(),
-            None => Some(id.to_owned()),
-        }
-    }
-
-    /// Adds the response of a method that the current call has made besides its own.
-    pub fn respond_also(&mut self, name: &'static str, arguments: Map<String, Value>) {
-        self.implicit.push((name, arguments));
-    }
+    let ticket = context.ticket();
+    Ok(Reply { body, ticket: (ticket > Ticket::NONE).then_some(ticket) })
 }
 
 /// The responses so far.
@@ -133,7 +74,7 @@ impl Replies {
             Ok(arguments) => self.push(call.name, Value::Object(arguments), &call.id),
             Err(error) => self.push("error".to_owned(), error.to_json(), &call.id),
         }
-        for (name, arguments) in std::mem::take(&mut context.implicit) {
+        for (name, arguments) in context.take_implicit() {
             self.push(name.to_owned(), Value::Object(arguments), &call.id);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`mod@execute`] | one API request: its calls in order, and the reply |
+//! | [`mod@execute`], [`context`] | one API request: its calls in order, and the reply; what the calls share |
 //! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
@@ -23,6 +23,7 @@ pub mod arguments;
 pub mod backend;
 pub mod blob;
 pub mod changes;
+pub mod context;
 pub mod email;
 pub mod email_write;
 pub mod error;

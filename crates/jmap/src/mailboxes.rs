@@ -1,8 +1,8 @@
 //! The mailboxes of an account: names and parents from the titles of folders, roles, order, subscriptions and rights.
 //!
-//! The title of a folder is its path with `/` between the levels, so a mailbox has the parent whose title is the longest
-//! proper prefix. A list is loaded when the design of the mail file has changed, and remembers when its mailboxes were
-//! created, changed and removed.
+//! The title of a folder is its path with `/` between the levels, so a mailbox has the parent whose title is the
+//! longest proper prefix. A list is loaded when the design of the mail file has changed, and remembers when its
+//! mailboxes were created, changed and removed.
 
 use std::collections::{HashMap, HashSet};
 

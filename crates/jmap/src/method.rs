@@ -16,6 +16,7 @@ mod email_parse;
 mod email_query;
 mod email_query_changes;
 mod email_set;
+mod get_call;
 mod identity_changes;
 mod identity_get;
 mod identity_set;
@@ -32,13 +33,11 @@ mod search_snippet_get;
 mod thread_changes;
 mod thread_get;
 
-use std::collections::HashSet;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
-use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
+use crate::context::Context;
+use crate::error::MethodResult;
 use crate::session::{BLOB, CORE, MAIL, QUOTA, SUBMISSION};
 
 /// A method.
@@ -88,97 +87,4 @@ pub const METHODS: &[Method] = &[
 pub fn find(name: &str, using: &[String]) -> Option<&'static Method> {
     let method = METHODS.iter().find(|method| method.name == name)?;
     using.iter().any(|used| used == method.capability).then_some(method)
-}
-
-/// The arguments `accountId`, `ids` and `properties` of a `/get`.
-#[derive(Clone, Debug)]
-struct GetCall {
-    account_id: String,
-    ids: Option<Vec<String>>,
-    properties: Option<Vec<String>>,
-}
-
-impl GetCall {
-    fn parse(context: &Context<'_>, arguments: &mut Arguments) -> MethodResult<Self> {
-        let account_id = arguments.account_id()?;
-        let ids = arguments.texts("ids")?;
-        let properties = arguments.texts("properties")?;
-        if let Some(ids) = &ids {
-            context.check_get_count(ids.len())?;
-        }
-        Ok(Self { account_id, ids, properties })
-    }
-
-    /// Checks that all properties are among those of the type.
-    fn check_properties(&self, known: &[&str]) -> MethodResult<()> {
-        let unknown = self.properties.iter().flatten().find(|name| !known.contains(&name.as_str()));
-        match unknown {
-            Some(name) => Err(MethodError::invalid_arguments(format!("there is no property {name}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the ids that the client named, each once, or else all of them.
-    fn wanted(&self, context: &Context<'_>, all: impl FnOnce() -> Vec<String>) -> MethodResult<Vec<String>> {
-        let Some(ids) = &self.ids else {
-            let all = all();
-            context.check_get_count(all.len())?;
-            return Ok(all);
-        };
-        let mut seen = HashSet::new();
-        Ok(ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect())
-    }
-
-    /// Answers with the objects that `find` returns, reduced to the wanted properties.
-    fn answer(
-        &self,
-        context: &Context<'_>,
-        state: &str,
-        wanted: Vec<String>,
-        mut find: impl FnMut(&str) -> MethodResult<Option<Value>>,
-    ) -> MethodResult<Map<String, Value>> {
-        let mut list = Vec::new();
-        let mut not_found = Vec::new();
-        for id in wanted {
-            let found = match context.resolve_id(&id) {
-                Some(resolved) => find(&resolved)?,
-                None => None,
-            };
-            match found {
-                Some(object) => list.push(self.reduce(object)),
-                None => not_found.push(id),
-            }
-        }
-        let mut reply = Map::new();
-        reply.insert("accountId".to_owned(), json!(self.account_id));
-        reply.insert("state".to_owned(), json!(state));
-        reply.insert("list".to_owned(), Value::Array(list));
-        reply.insert("notFound".to_owned(), json!(not_found));
-        Ok(reply)
-    }
-
-    /// Returns an object with the wanted properties and its id.
-    fn reduce(&self, object: Value) -> Value {
-        let (Value::Object(mut members), Some(properties)) = (object.clone(), &self.properties) else { return object };
-        members.retain(|name, _| name == "id" || properties.contains(name));
-        Value::Object(members)
-    }
-}
-
-impl Context<'_> {
-    /// Checks that a `/get` may have so many objects.
-    fn check_get_count(&self, count: usize) -> MethodResult<()> {
-        if count as u64 > self.services.limits.get_objects_max {
-            return Err(MethodError::described("requestTooLarge", "there are more ids than maxObjectsInGet"));
-        }
-        Ok(())
-    }
-
-    /// Checks that a `/set` may have so many objects.
-    fn check_set_count(&self, count: usize) -> MethodResult<()> {
-        if count as u64 > self.services.limits.set_objects_max {
-            return Err(MethodError::described("requestTooLarge", "there are more objects than maxObjectsInSet"));
-        }
-        Ok(())
-    }
 }

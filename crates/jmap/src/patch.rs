@@ -1,7 +1,7 @@
 //! Patches (RFC 8620 §5.3): changes of an object by JSON pointers without their leading slash.
 //!
-//! A pointer must not be a prefix of another one, all parts of it but the last must exist in the object, and it must not
-//! lead into an array. Pure and fuzzed.
+//! A pointer must not be a prefix of another one, all parts of it but the last must exist in the object, and it must
+//! not lead into an array. Pure and fuzzed.
 
 use serde_json::{Map, Value};
 

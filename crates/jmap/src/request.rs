@@ -1,7 +1,7 @@
 //! The form of a request (RFC 8620 §3.3): capabilities, method calls, and identifiers of created objects.
 //!
-//! Pure and fuzzed. A request that is not I-JSON is `notJSON`; JSON of another form is `notRequest`. Properties that the
-//! RFC does not name are ignored, as extensions may add some.
+//! Pure and fuzzed. A request that is not I-JSON is `notJSON`; JSON of another form is `notRequest`. Properties that
+//! the RFC does not name are ignored, as extensions may add some.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The messages of a mail file in memory: what lists, states and `/changes` need.
 //!
-//! A table belongs to one mail file and to the names of one caller, because Readers items hide messages from some. It is
-//! built by one scan of the headers, and then follows the change log: before each use it is brought to the change that
-//! the snapshot shows. So it always agrees with the snapshot of the same [`crate::account::AccountView`].
+//! A table belongs to one mail file and to the names of one caller, because Readers items hide messages from some. It
+//! is built by one scan of the headers, and then follows the change log: before each use it is brought to the change
+//! that the snapshot shows. So it always agrees with the snapshot of the same [`crate::account::AccountView`].
 //!
 //! A message is in the table if it is in a mailbox that the caller may see, and is not marked `\Deleted` (RFC 8621
 //! §4.1.1). A message that leaves the table is remembered as a [`Departure`]; older ones are found in the change log by

@@ -1,8 +1,8 @@
 //! Uploads: bytes that a client has sent and that no message refers to yet.
 //!
 //! An upload belongs to a login and an account, and is named after its content, so the same content is kept once. It is
-//! removed after its lifetime, or before that if its owner or all owners have too much: the oldest ones go first, as RFC
-//! 8620 §6 permits. [`MemoryUploads`] keeps them in memory: a restart loses them, and clients send them again.
+//! removed after its lifetime, or before that if its owner or all owners have too much: the oldest ones go first, as
+//! RFC 8620 §6 permits. [`MemoryUploads`] keeps them in memory: a restart loses them, and clients send them again.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::blob::{BlobReader, store_upload};
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 use crate::uploads::Upload;
 
 /// Runs the method.

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::blob::BlobReader;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::limits::REPLY_BYTES_MAX;
 
 const PROPERTIES: [&str; 4] = ["data", "data:asText", "data:asBase64", "size"];
@@ -29,7 +29,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let blobs = BlobReader::new(context.services, context.caller, &account);
     let mut list = Vec::new();
     let mut not_found = Vec::new();
-    let mut told = 0_usize;
+    let mut reply_bytes = 0_usize;
     for id in ids {
         let resolved = context.resolve_id(&id);
         let Some(blob) = resolved.map(|id| blobs.read(&id)).transpose()?.flatten() else {
@@ -37,8 +37,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
             continue;
         };
         let object = describe(&id, &blob.bytes, &properties, (offset, length));
-        told = told.saturating_add(object.to_string().len());
-        if told > REPLY_BYTES_MAX {
+        reply_bytes = reply_bytes.saturating_add(object.to_string().len());
+        if reply_bytes > REPLY_BYTES_MAX {
             return Err(MethodError::described("requestTooLarge", "the blobs are too large for one reply"));
         }
         list.push(object);

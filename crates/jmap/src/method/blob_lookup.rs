@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::email::split_part_blob_id;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::table::MessageRow;
 
 /// Runs the method.

@@ -8,9 +8,9 @@ use super::email_set::not_an_object;
 use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
 use crate::blob::{BlobReader, store_upload};
+use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodResult, SetError};
-use crate::execute::Context;
 use crate::limits::BLOB_SOURCES_MAX;
 use crate::uploads::Upload;
 

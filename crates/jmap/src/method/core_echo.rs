@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(_: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {

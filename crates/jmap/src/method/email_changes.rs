@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
 use crate::changes::{self, ChangesCall};
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {

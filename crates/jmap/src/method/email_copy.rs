@@ -4,15 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::email_set::{Metadata, not_an_object};
-use super::find;
+use super::email_set::{self, Metadata, not_an_object};
 use crate::account::Account;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, add_outcomes, write};
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 use crate::keyword;
-use crate::session::MAIL;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -91,12 +89,11 @@ fn prepare(
 }
 
 fn destroy_originals(context: &mut Context<'_>, from_id: &str, ids: &[String], if_in_state: Option<String>) {
-    let Some(set) = find("Email/set", &[MAIL.to_owned()]) else { return };
     let mut arguments = Map::new();
     arguments.insert("accountId".to_owned(), json!(from_id));
     arguments.insert("ifInState".to_owned(), json!(if_in_state));
     arguments.insert("destroy".to_owned(), json!(ids));
-    match (set.run)(context, Arguments::new(arguments)) {
+    match email_set::run(context, Arguments::new(arguments)) {
         Ok(reply) => context.respond_also("Email/set", reply),
         Err(error) => {
             let Value::Object(error) = error.to_json() else { return };

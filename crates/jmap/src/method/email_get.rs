@@ -4,12 +4,12 @@
 
 use serde_json::{Map, Value};
 
-use super::GetCall;
+use super::get_call::GetCall;
 use crate::account::AccountView;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::keyword;
 use crate::limits::REPLY_BYTES_MAX;
 use crate::table::MessageRow;

@@ -6,9 +6,9 @@ use super::email_set::{Metadata, not_an_object};
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::blob::BlobReader;
+use crate::context::Context;
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, add_outcomes, write};
 use crate::error::{MethodResult, SetError};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -6,9 +6,9 @@ use super::email_get::{BODY_ARGUMENTS, parse_properties};
 use super::email_import::is_message;
 use crate::arguments::Arguments;
 use crate::blob::BlobReader;
+use crate::context::Context;
 use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::limits::REPLY_BYTES_MAX;
 
 /// Runs the method.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 use crate::query::{EmailQuery, QueryArguments, Window};
 
 /// Runs the method.

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::account::AccountView;
 use crate::arguments::Arguments;
 use crate::changes::{EmailChanges, parse_max_changes};
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::query::{EmailQuery, QueryArguments};
 use crate::state::State;
 

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::account::Account;
 use crate::arguments::{Arguments, parse_utc_date};
 use crate::blob::BlobReader;
+use crate::context::Context;
 use crate::email::{ComposeDefaults, ComposeError, compose};
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, write};
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 use crate::keyword;
 use crate::places;
 

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::identity_get::state_of;
 use crate::arguments::Arguments;
 use crate::changes::ChangesCall;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::GetCall;
+use super::get_call::GetCall;
 use crate::arguments::Arguments;
 use crate::backend::IdentityInfo;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
 

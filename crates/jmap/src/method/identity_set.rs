@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::identity_get::state_of;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

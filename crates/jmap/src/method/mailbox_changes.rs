@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::changes::{self, ChangesCall};
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 /// The properties that change with messages.
 const COUNTS: [&str; 4] = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use base::ViewId;
 use serde_json::{Map, Value, json};
 
-use super::GetCall;
+use super::get_call::GetCall;
 use crate::arguments::Arguments;
 use crate::backend::Scope;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 use crate::mailboxes::{Mailbox, Rights};
 use crate::table::Counts;
 

@@ -7,8 +7,8 @@ use mail::casemap::fold;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::limits::{COMPARATORS_MAX, FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
 use crate::mailboxes::{Mailbox, MailboxList};
 use crate::query::Window;

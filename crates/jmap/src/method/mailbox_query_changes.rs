@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::mailbox_query::parse_sort;
 use crate::arguments::Arguments;
 use crate::changes::parse_max_changes;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -4,6 +4,7 @@
 //! them ([`MailboxTree`]). Two things cannot be part of it: the messages of a mailbox are removed before, in batches,
 //! and subscriptions are changed after it.
 
+mod call;
 mod edits;
 mod emptying;
 mod tree;
@@ -14,38 +15,21 @@ use base::{Modseq, ViewId};
 use notes::Writer;
 use serde_json::{Map, Value, json};
 
+use self::call::Call;
 use self::edits::FolderEdits;
 use self::tree::MailboxTree;
 use super::mailbox_get;
 use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
+use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::execute::Context;
 use crate::mailboxes::{INBOX, ROLES, SORT_ORDER_ITEM, SPECIAL_USE_ITEM};
 use crate::patch::Patch;
 
-/// The arguments.
-struct Call {
-    account_id: String,
-    if_in_state: Option<String>,
-    create: Map<String, Value>,
-    update: Map<String, Value>,
-    destroy: Vec<String>,
-    removes_emails: bool,
-}
-
 /// Runs the method.
-pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let call = Call {
-        account_id: arguments.account_id()?,
-        if_in_state: arguments.text("ifInState")?,
-        create: arguments.object("create")?.unwrap_or_default(),
-        update: arguments.object("update")?.unwrap_or_default(),
-        destroy: arguments.texts("destroy")?.unwrap_or_default(),
-        removes_emails: arguments.flag("onDestroyRemoveEmails")?,
-    };
-    arguments.finish()?;
+pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = Call::parse(arguments)?;
     context.check_set_count(call.create.len() + call.update.len() + call.destroy.len())?;
     let account = context.writable_account(&call.account_id)?;
     let first_state = emptying::run(context, &account, &call)?;
@@ -288,7 +272,7 @@ impl MailboxSet {
         Ok(())
     }
 
-    /// Destroys mailboxes, children before their parents.
+    /// Deletes mailboxes, children before their parents.
     fn destroy_all(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, ids: &[String]) {
         let ids: BTreeSet<&String> = ids.iter().collect();
         let mut order: Vec<(usize, &String, Option<ViewId>)> = Vec::new();

@@ -6,8 +6,8 @@ use super::identity_changes::no_changes;
 use super::quota_get::{STORAGE, quota_of};
 use crate::arguments::Arguments;
 use crate::changes::ChangesCall;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::GetCall;
+use super::get_call::GetCall;
 use crate::account::Account;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 /// The identifier of the quota in bytes.
 pub(super) const STORAGE: &str = "storage";

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::quota_get::{STORAGE, quota_of};
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::query::Window;
 
 /// Runs the method.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

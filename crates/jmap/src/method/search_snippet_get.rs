@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::email::{searchable_body_text, snippet};
 use crate::error::MethodResult;
-use crate::execute::Context;
 use crate::filter::Filter;
 use crate::limits::SNIPPET_OCTETS_MAX;
 use mail::mime::header;

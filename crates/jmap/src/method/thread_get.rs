@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::GetCall;
+use super::get_call::GetCall;
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::MethodResult;
-use crate::execute::Context;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -9,11 +9,11 @@ use base::{Uid, ViewId};
 use notes::Marks;
 use serde_json::Value;
 
-use super::Call;
+use super::call::Call;
 use super::tree::MailboxTree;
 use crate::account::Account;
+use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::execute::Context;
 use crate::limits::DESTROY_BATCH_MAX;
 
 /// Removes the messages. Returns the state before, if there was a mailbox to empty.
