@@ -212,7 +212,8 @@ impl EmailTransaction<'_> {
         new: NewEmail,
     ) -> Result<Vec<&'static str>, SetError> {
         let resolve = |id: &str| context.resolve_id(id);
-        let places = places::resolve(&new.mailbox_ids, self.view.table.mailboxes(), &resolve)?;
+        let max = context.services.limits.mailboxes_per_email_max;
+        let places = places::resolve(&new.mailbox_ids, self.view.table.mailboxes(), &resolve, max)?;
         let bytes = writer.bytes_used().saturating_add(new.prepared.length());
         if self.limit.is_some_and(|limit| bytes > limit) {
             return Err(SetError::described("overQuota", "the quota of the mail file is used up"));
@@ -315,7 +316,8 @@ impl EmailTransaction<'_> {
         }
         if is_moved {
             let ids: Vec<String> = ids.into_iter().collect();
-            after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()))?;
+            let max = context.services.limits.mailboxes_per_email_max;
+            after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()), max)?;
         }
         Ok(after)
     }

@@ -19,7 +19,7 @@ use crate::error::{MethodError, MethodResult};
 use crate::keyword::{self, KeywordTest};
 use crate::limits::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_WORDS_MAX};
 use crate::mailboxes::MailboxList;
-use crate::table::MessageRow;
+use crate::table::{MessageRow, MessageTable, RowFilter};
 
 /// A filter in executable form.
 #[derive(Clone, Debug)]
@@ -120,6 +120,17 @@ impl Filter {
         self.depends_on_threads() || self.any_test(&changes)
     }
 
+    /// Returns `true` if the table alone decides the filter, also after later changes.
+    #[must_use]
+    pub fn is_decided_by_table(&self) -> bool {
+        !self.any_test(&|test| match test {
+            Test::HasAttachment(_) | Test::Text(..) | Test::Header(..) | Test::InMailbox(None) => true,
+            Test::AllInThread(test) | Test::SomeInThread(test) | Test::NoneInThread(test) => !test.is_final(),
+            Test::HasKeyword(test) | Test::NotKeyword(test) => !test.is_final(),
+            _ => false,
+        })
+    }
+
     fn any_test(&self, is_right: &dyn Fn(&Test) -> bool) -> bool {
         match self {
             Self::All(parts) | Self::Any(parts) | Self::None(parts) => parts.iter().any(|part| part.any_test(is_right)),
@@ -203,12 +214,26 @@ impl<'v> Candidate<'v> {
     }
 }
 
+impl RowFilter for Filter {
+    fn matches(&self, row: &MessageRow, table: &MessageTable) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().all(|part| RowFilter::matches(part, row, table)),
+            Self::Any(parts) => parts.iter().any(|part| RowFilter::matches(part, row, table)),
+            Self::None(parts) => !parts.iter().any(|part| RowFilter::matches(part, row, table)),
+            Self::Test(test) => test.decide_by_table(row, table).unwrap_or(false),
+        }
+    }
+
+    fn depends_on_threads(&self) -> bool {
+        Self::depends_on_threads(self)
+    }
+}
+
 impl Test {
-    fn decide(&self, candidate: &mut Candidate<'_>) -> mail::Result<bool> {
-        let row = candidate.row;
+    /// Decides the test if it needs no contents of the message.
+    fn decide_by_table(&self, row: &MessageRow, table: &MessageTable) -> Option<bool> {
         let has = |test: &KeywordTest, row: &MessageRow| test.is_in(row.marks, &row.keywords);
-        let table = &candidate.view.table;
-        Ok(match self {
+        Some(match self {
             Self::InMailbox(view) => view.is_some_and(|view| row.places.contains(&view)),
             Self::InMailboxOtherThan(views) => row.places.iter().any(|place| !views.contains(place)),
             Self::Before(time) => row.received < *time,
@@ -220,19 +245,23 @@ impl Test {
             Self::NoneInThread(test) => !table.thread(&row.thread).any(|other| has(test, other)),
             Self::HasKeyword(test) => has(test, row),
             Self::NotKeyword(test) => !has(test, row),
-            Self::HasAttachment(wanted) => {
-                let Some(message) = candidate.message()? else { return Ok(false) };
-                email::has_attachment(&message.raw()?) == *wanted
-            }
-            Self::Text(part, words) => {
-                let Some(message) = candidate.message()? else { return Ok(false) };
-                has_words(message, *part, words)?
-            }
+            Self::HasAttachment(_) | Self::Text(..) | Self::Header(..) => return None,
+        })
+    }
+
+    fn decide(&self, candidate: &mut Candidate<'_>) -> mail::Result<bool> {
+        if let Some(decision) = self.decide_by_table(candidate.row, &candidate.view.table) {
+            return Ok(decision);
+        }
+        let Some(message) = candidate.message()? else { return Ok(false) };
+        Ok(match self {
+            Self::HasAttachment(wanted) => email::has_attachment(&message.raw()?) == *wanted,
+            Self::Text(part, words) => has_words(message, *part, words)?,
             Self::Header(name, text) => {
-                let Some(message) = candidate.message()? else { return Ok(false) };
                 let mut fields = header::fields(message.header()).filter(|field| field.is(name));
                 fields.any(|field| text.as_ref().is_none_or(|text| is_in(text.field_finder(), &folded_value(&field))))
             }
+            _ => false,
         })
     }
 }

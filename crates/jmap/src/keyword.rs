@@ -34,6 +34,12 @@ impl KeywordTest {
         }
     }
 
+    /// Returns `true` if the test stays right when other keywords are defined.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        self != Self::Number(None)
+    }
+
     /// Returns `true` if the keyword is among those of a message.
     #[must_use]
     pub fn is_in(self, marks: Marks, keywords: &[Keyword]) -> bool {

@@ -22,6 +22,8 @@ pub struct Limits {
     pub get_objects_max: u64,
     /// `maxObjectsInSet`: number of objects that a call of a `/set` creates, changes and destroys.
     pub set_objects_max: u64,
+    /// `maxMailboxesPerEmail` (RFC 8621 §1.3.1): number of mailboxes that a message is in at the same time.
+    pub mailboxes_per_email_max: u64,
     /// `maxSizeAttachmentsPerEmail` (RFC 8621 §1.3.1), and the size of a message that the server stores.
     pub message_bytes_max: u64,
 }
@@ -36,6 +38,7 @@ impl Default for Limits {
             calls_max: 32,
             get_objects_max: 1_000,
             set_objects_max: 1_000,
+            mailboxes_per_email_max: 1,
             message_bytes_max: 50 << 20,
         }
     }
@@ -88,9 +91,6 @@ pub const DEPARTURES_MAX: usize = 100_000;
 
 /// Number of results of queries that are kept for a mail file.
 pub const CACHED_QUERIES_MAX: usize = 4;
-
-/// Number of mailboxes that contain a message at the same time.
-pub const MAILBOXES_PER_EMAIL_MAX: usize = 1;
 
 /// Number of bytes of a keyword (RFC 8621 §4.1.1).
 pub const KEYWORD_BYTES_MAX: usize = 255;

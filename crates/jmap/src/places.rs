@@ -1,6 +1,6 @@
 //! The mailboxes of a message: the property `mailboxIds`, and the one function that changes the places of a note.
 //!
-//! The property is a set. How many mailboxes a message may be in is [`MAILBOXES_PER_EMAIL_MAX`].
+//! The property is a set. [`crate::limits::Limits`] states how many mailboxes a message may be in.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,6 @@ use notes::Writer;
 use serde_json::Value;
 
 use crate::error::SetError;
-use crate::limits::MAILBOXES_PER_EMAIL_MAX;
 use crate::mailboxes::MailboxList;
 
 /// Parses the property `mailboxIds`: an object whose values are `true`.
@@ -27,6 +26,7 @@ pub fn resolve(
     ids: &[String],
     list: &MailboxList,
     resolve_id: &dyn Fn(&str) -> Option<String>,
+    count_max: u64,
 ) -> Result<BTreeSet<ViewId>, SetError> {
     let mut places = BTreeSet::new();
     for id in ids {
@@ -38,19 +38,13 @@ pub fn resolve(
         }
         places.insert(mailbox.view);
     }
-    check_count(&places)?;
-    Ok(places)
-}
-
-/// Checks the number of mailboxes of a message.
-pub fn check_count(places: &BTreeSet<ViewId>) -> Result<(), SetError> {
     if places.is_empty() {
         return Err(SetError::invalid_properties(&["mailboxIds"], "a message is in at least one mailbox"));
     }
-    if places.len() > MAILBOXES_PER_EMAIL_MAX {
+    if places.len() as u64 > count_max {
         return Err(SetError::described("tooManyMailboxes", "the message would be in too many mailboxes"));
     }
-    Ok(())
+    Ok(places)
 }
 
 /// Changes the mailboxes of a message. Returns `true` if anything changed.

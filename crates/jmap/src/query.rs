@@ -1,6 +1,7 @@
 //! Lists (RFC 8620 §5.5 and §5.6): the window of a `/query`, and the messages of an Email/query.
 //!
-//! The list of an Email/query is computed once for each state of the messages and kept for the next pages.
+//! The list of an Email/query is computed once. If the table can make it follow the messages, it does; otherwise it is
+//! kept for the next pages until a message changes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::error::{MethodError, MethodResult};
 use crate::filter::Filter;
 use crate::limits::QUERY_IDS_MAX;
 use crate::sort::EmailSort;
-use crate::table::MessageRow;
+use crate::table::{ListDefinition, MessageRow};
 
 /// The part of a list that a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl EmailQuery {
 
     /// Returns the messages in their order.
     pub fn run(&self, view: &mut AccountView<'_>) -> MethodResult<Arc<Vec<NoteId>>> {
-        if let Some(notes) = view.table.cached_query(&self.key) {
+        if let Some(notes) = view.table.list(&self.key).or_else(|| view.table.cached_query(&self.key)) {
             return Ok(notes);
         }
         let candidates: Vec<&MessageRow> = match self.filter.mailbox() {
@@ -119,8 +120,32 @@ impl EmailQuery {
             notes.retain(|note| view.table.row(*note).is_some_and(|row| seen.insert(Arc::clone(&row.thread))));
         }
         let notes = Arc::new(notes);
-        view.table.cache_query(self.key.clone(), Arc::clone(&notes));
+        match self.sort.by_time().filter(|_| self.filter.is_decided_by_table()) {
+            Some(is_ascending) => {
+                let definition = ListDefinition {
+                    key: self.key.clone(),
+                    filter: Box::new(self.filter.clone()),
+                    is_ascending,
+                    collapses_threads: self.collapses_threads,
+                };
+                view.table.keep_list(definition, Arc::clone(&notes));
+            }
+            None => view.table.cache_query(self.key.clone(), Arc::clone(&notes)),
+        }
         Ok(notes)
+    }
+
+    /// Returns the places of some messages in the list, in order.
+    #[must_use]
+    pub fn places(&self, view: &AccountView<'_>, notes: &[NoteId], wanted: &HashSet<NoteId>) -> Vec<(usize, NoteId)> {
+        if view.table.list(&self.key).is_none() {
+            let all = notes.iter().copied().enumerate();
+            return all.filter(|(_, note)| wanted.contains(note)).collect();
+        }
+        let place = |note: &NoteId| Some((view.table.place_in_list(&self.key, *note)??, *note));
+        let mut places: Vec<(usize, NoteId)> = wanted.iter().filter_map(place).collect();
+        places.sort_unstable();
+        places
     }
 
     /// Returns `true` if a change of a message can change the place of others of its thread.

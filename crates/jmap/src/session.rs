@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::backend::{AccountInfo, Caller, Scope, Services};
-use crate::limits::{BLOB_SOURCES_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX, MAILBOXES_PER_EMAIL_MAX};
+use crate::limits::{BLOB_SOURCES_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
 use crate::sort::SORT_PROPERTIES;
 
 /// The capability of the core (RFC 8620).
@@ -109,7 +109,7 @@ fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, ac
     let is_designer = account.grant.flags().contains(notes::AclFlags::CREATE_FOLDER)
         || account.grant.level() >= notes::AclLevel::Designer;
     let mail = json!({
-        "maxMailboxesPerEmail": MAILBOXES_PER_EMAIL_MAX,
+        "maxMailboxesPerEmail": services.limits.mailboxes_per_email_max,
         "maxMailboxDepth": MAILBOX_DEPTH_MAX,
         "maxSizeMailboxName": MAILBOX_NAME_BYTES_MAX,
         "maxSizeAttachmentsPerEmail": services.limits.message_bytes_max,

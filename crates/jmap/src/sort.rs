@@ -113,6 +113,16 @@ impl EmailSort {
         self.depends_on_threads() || self.comparators.iter().any(|comparator| changes(&comparator.key))
     }
 
+    /// Returns whether the oldest message comes first, if the order is that of the time of receipt.
+    #[must_use]
+    pub fn by_time(&self) -> Option<bool> {
+        match self.comparators.as_slice() {
+            [] => Some(false),
+            [Comparator { key: SortKey::Received, is_ascending, .. }] => Some(*is_ascending),
+            _ => None,
+        }
+    }
+
     /// Returns the notes of messages in this order. Without comparators, the newest message comes first.
     #[must_use]
     pub fn sorted(&self, rows: &[&MessageRow], view: &AccountView<'_>) -> Vec<NoteId> {
@@ -124,10 +134,8 @@ impl EmailSort {
             }
             order.into_iter().map(|(_, note)| note).collect()
         };
-        match self.comparators.as_slice() {
-            [] => return by_time(false),
-            [Comparator { key: SortKey::Received, is_ascending, .. }] => return by_time(*is_ascending),
-            _ => {}
+        if let Some(is_ascending) = self.by_time() {
+            return by_time(is_ascending);
         }
         let keys = |row: &&MessageRow| self.comparators.iter().map(|by| by.key_of(row, view)).collect::<Vec<_>>();
         let mut order: Vec<(Vec<Key>, NoteId)> = rows.iter().map(|row| (keys(row), row.note)).collect();

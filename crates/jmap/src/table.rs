@@ -12,6 +12,7 @@
 //! again. Its contents cannot be read.
 
 mod counts;
+mod live_list;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,8 @@ use notes::change_log::NoteChange;
 use notes::{Keyword, Marks, NoteFlags, NoteHeader};
 
 pub use self::counts::Counts;
+use self::live_list::LiveLists;
+pub use self::live_list::{ListDefinition, RowFilter};
 use crate::limits::{CACHED_QUERIES_MAX, DEPARTURES_MAX, TABLES_MAX};
 use crate::mailboxes::MailboxList;
 use crate::request::is_id;
@@ -140,7 +143,9 @@ pub struct MessageTable {
     /// Departures after this change are all in `departures`.
     departures_since: Modseq,
     mailboxes: Arc<MailboxList>,
-    counts: Option<(Modseq, Modseq, Arc<HashMap<ViewId, Counts>>)>,
+    /// The counts of mailboxes, once they were needed.
+    counts: Option<Arc<HashMap<ViewId, Counts>>>,
+    lists: LiveLists,
     queries: VecDeque<CachedQuery>,
 }
 
@@ -196,6 +201,8 @@ impl MessageTable {
             return Ok(true);
         }
         self.mailboxes = Arc::new(list.following(&before, snapshot.modseq()));
+        // The trash may be another one.
+        self.counts = None;
         self.design_modseq = snapshot.design_modseq();
         Ok(false)
     }
@@ -269,48 +276,66 @@ impl MessageTable {
     /// Applies a change of a note.
     fn apply(&mut self, snapshot: &MailSnapshot<'_>, modseq: Modseq, note: NoteId) -> mail::Result<()> {
         let header = snapshot.reading().header(note)?.filter(|header| self.is_message(header));
-        let old = self.remove(note);
-        if header.is_none() && old.is_none() {
+        let new = match header {
+            Some(header) => {
+                let is_new = header.saved_modseq > self.modseq;
+                let created = if is_new { header.saved_modseq } else { modseq };
+                Some(self.load(snapshot, header, created)?)
+            }
+            None => None,
+        };
+        let mut threads: Vec<Arc<str>> = self.rows.get(&note).map(|row| Arc::clone(&row.thread)).into_iter().collect();
+        if let Some(row) = &new
+            && !threads.contains(&row.thread)
+        {
+            threads.push(Arc::clone(&row.thread));
+        }
+        if threads.is_empty() {
             return Ok(());
         }
         self.email_modseq = modseq;
-        let mut affected: HashSet<ViewId> = HashSet::new();
-        if let Some(old) = &old {
-            affected.extend(&old.places);
-            affected.extend(self.mailboxes_of_thread(&old.thread));
-        }
-        if let Some(header) = header {
-            let is_new = header.saved_modseq > self.modseq;
-            let created = if is_new { header.saved_modseq } else { modseq };
-            let mut row = self.load(snapshot, header, created)?;
-            match old {
-                Some(old) if old.email_id == row.email_id => {
-                    row.created = old.created;
-                    if old.thread != row.thread {
-                        self.thread_modseq = modseq;
-                    }
-                    row.sort_texts = old.sort_texts;
-                }
-                other => {
-                    self.depart(other, modseq);
-                    self.thread_modseq = modseq;
-                }
-            }
-            let thread = Arc::clone(&row.thread);
-            self.insert(row);
-            affected.extend(self.mailboxes_of_thread(&thread));
-        } else {
-            self.depart(old, modseq);
-            self.thread_modseq = modseq;
-        }
+        let mut affected = self.mailboxes_of_threads(&threads);
+        let mut lists = std::mem::take(&mut self.lists);
+        lists.remove(self, note, &threads);
+        self.change_counts(&threads, -1);
+        self.replace(note, new, modseq);
+        self.change_counts(&threads, 1);
+        lists.insert(self, note, &threads);
+        self.lists = lists;
+        affected.extend(self.mailboxes_of_threads(&threads));
         for view in affected {
             self.count_modseqs.insert(view, modseq);
         }
         Ok(())
     }
 
-    fn mailboxes_of_thread(&self, thread: &str) -> HashSet<ViewId> {
-        self.thread(thread).flat_map(|row| row.places.iter().copied()).collect()
+    /// Replaces the row of a note.
+    fn replace(&mut self, note: NoteId, new: Option<MessageRow>, modseq: Modseq) {
+        let old = self.remove(note);
+        let Some(mut row) = new else {
+            self.thread_modseq = modseq;
+            self.depart(old, modseq);
+            return;
+        };
+        match old {
+            Some(old) if old.email_id == row.email_id => {
+                row.created = old.created;
+                row.sort_texts = old.sort_texts;
+                if old.thread != row.thread {
+                    self.thread_modseq = modseq;
+                }
+            }
+            other => {
+                self.thread_modseq = modseq;
+                self.depart(other, modseq);
+            }
+        }
+        self.insert(row);
+    }
+
+    fn mailboxes_of_threads(&self, threads: &[Arc<str>]) -> HashSet<ViewId> {
+        let rows = threads.iter().flat_map(|thread| self.thread(thread));
+        rows.flat_map(|row| row.places.iter().copied()).collect()
     }
 
     fn depart(&mut self, row: Option<MessageRow>, modseq: Modseq) {

@@ -46,7 +46,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         let note = view.table.email(&id)?.note;
         notes.iter().position(|other| *other == note)
     });
-    let added = added_places(&notes, &affected, last);
+    let mut added = query.places(&view, &notes, &affected);
+    added.retain(|(index, _)| last.is_none_or(|last| *index <= last));
     if max.is_some_and(|max| removed.len() + added.len() > max) {
         return Err(MethodError::new("tooManyChanges"));
     }
@@ -81,10 +82,4 @@ fn affected_notes(view: &AccountView<'_>, query: &EmailQuery, changes: &EmailCha
         affected.extend(view.table.thread(thread).map(|row| row.note));
     }
     Ok(affected)
-}
-
-/// Returns the places of affected messages in the list, up to an index.
-fn added_places(notes: &[NoteId], affected: &HashSet<NoteId>, last: Option<usize>) -> Vec<(usize, NoteId)> {
-    let count = last.map_or(notes.len(), |last| last + 1);
-    notes.iter().take(count).copied().enumerate().filter(|(_, note)| affected.contains(note)).collect()
 }

@@ -145,7 +145,12 @@ impl Simulation {
 
     fn refile(&self) {
         let (Some(id), Some(mailbox)) = (self.any_email(), self.any_mailbox()) else { return };
-        self.call("Email/set", json!({ "update": { id: { "mailboxIds": { mailbox: true } } } }));
+        let patch = match self.random.below(3) {
+            0 => json!({ "mailboxIds": { mailbox: true } }),
+            1 => json!({ format!("mailboxIds/{mailbox}"): true }),
+            _ => json!({ format!("mailboxIds/{mailbox}"): null }),
+        };
+        self.call("Email/set", json!({ "update": { id: patch } }));
     }
 
     fn mailbox_create(&self) {

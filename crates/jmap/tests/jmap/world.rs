@@ -52,7 +52,12 @@ impl World {
             uploads: Arc::new(MemoryUploads::default()),
             clock: Arc::clone(&clock) as _,
             random,
-            limits: Limits { set_objects_max: 50, get_objects_max: 200, ..Limits::default() },
+            limits: Limits {
+                set_objects_max: 50,
+                get_objects_max: 200,
+                mailboxes_per_email_max: 3,
+                ..Limits::default()
+            },
             message_id_domain: "demo.test".to_owned(),
             tables: MessageTables::default(),
         };
