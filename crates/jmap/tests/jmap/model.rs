@@ -5,7 +5,7 @@
 //! pages. An answer `cannotCalculateChanges` makes it fetch everything, and is accepted only after the tables of the
 //! server were dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::UidSet;
 use base::random::Random;
@@ -21,7 +21,7 @@ const STEPS: usize = 120;
 
 #[test]
 fn replayed_changes_give_what_the_server_has() {
-    for seed in 1..=6 {
+    for seed in 1..=4 {
         run(seed);
     }
 }
@@ -310,6 +310,54 @@ impl Client {
         for (arguments, _, ids) in &self.lists {
             let reply = simulation.call("Email/query", arguments.clone());
             assert_eq!(*ids, texts(&reply["ids"]), "seed {}, step {step}: {arguments}", simulation.seed);
+            let reply = simulation.call("Email/query", computed_anew(arguments));
+            assert_eq!(*ids, texts(&reply["ids"]), "seed {}, step {step}: {arguments}", simulation.seed);
+        }
+        self.check_counts(simulation.seed, step);
+    }
+
+    /// Checks the counts of mailboxes against the messages.
+    fn check_counts(&self, seed: u64, step: usize) {
+        let trash = self.objects["Mailbox"].values().find(|mailbox| mailbox["role"] == "trash");
+        let trash = trash.map(|mailbox| mailbox["id"].as_str().expect("an id"));
+        let is_in = |email: &Value, id: &str| email["mailboxIds"][id] == json!(true);
+        let is_unread = |email: &Value| {
+            let keywords = email["keywords"].as_object().expect("keywords");
+            !keywords.contains_key("$seen") && !keywords.contains_key("$draft")
+        };
+        let emails: Vec<&Value> = self.objects["Email"].values().collect();
+        for (id, mailbox) in &self.objects["Mailbox"] {
+            let inside: Vec<&&Value> = emails.iter().filter(|email| is_in(email, id)).collect();
+            let threads: BTreeSet<&str> = inside.iter().filter_map(|email| email["threadId"].as_str()).collect();
+            let counts_for = |email: &Value| {
+                let places = email["mailboxIds"].as_object().expect("mailboxes");
+                if Some(id.as_str()) == trash {
+                    return places.contains_key(id);
+                }
+                places.keys().any(|place| Some(place.as_str()) != trash)
+            };
+            let is_unread_thread = |thread: &&&str| {
+                let of_thread = |email: &&&Value| email["threadId"] == json!(thread);
+                emails.iter().filter(of_thread).any(|email| is_unread(email) && counts_for(email))
+            };
+            let expected = json!([
+                inside.len(),
+                inside.iter().filter(|email| is_unread(email)).count(),
+                threads.len(),
+                threads.iter().filter(is_unread_thread).count(),
+            ]);
+            let names = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
+            let found = json!(names.map(|name| mailbox[name].clone()));
+            assert_eq!(found, expected, "seed {seed}, step {step}: {mailbox}");
         }
     }
+}
+
+/// Returns the arguments of the same list in a form for which the server has to read the messages.
+fn computed_anew(arguments: &Value) -> Value {
+    let mut arguments = arguments.clone();
+    let mut conditions = vec![json!({ "operator": "NOT", "conditions": [{ "header": ["X-Absent"] }] })];
+    conditions.extend(arguments.get("filter").cloned());
+    arguments["filter"] = json!({ "operator": "AND", "conditions": conditions });
+    arguments
 }
