@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
+use search::FullTextIndex;
 
 use crate::limits::Limits;
 use crate::table::MessageTables;
@@ -66,6 +67,11 @@ pub trait Accounts: Send + Sync {
 
     /// Returns the identities of an account, the preferred one first.
     fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
+
+    /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.
+    fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
+        Ok(None)
+    }
 }
 
 /// What all requests share.

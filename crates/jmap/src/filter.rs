@@ -2,7 +2,8 @@
 //!
 //! Conditions on metadata are decided by the table, and those on texts by the message itself, with the comparison of
 //! IMAP SEARCH. The text of such a condition is a list of words, all of which must be found; words in quotes are one.
-//! Cheap conditions are examined first.
+//! Cheap conditions are examined first. The full-text index names messages that certainly do not have a word, which need
+//! not be read; it never decides that a message matches.
 
 use base::{Timestamp, ViewId};
 use mail::casemap::Needle;
@@ -10,6 +11,7 @@ use mail::mailbox::Message;
 use mail::mime::{MimeSource, header};
 use mail::search_texts::{find_in_addresses, find_in_body, find_in_field, folded_value};
 use notes::Keywords;
+use search::{ExcludedNotes, FullTextIndex, NotePart, SubstringKey};
 use serde_json::{Map, Value};
 
 use crate::account::AccountView;
@@ -62,9 +64,41 @@ pub enum Test {
     /// `hasAttachment`.
     HasAttachment(bool),
     /// `text`, `body`, `subject` and fields with addresses.
-    Text(TextPart, Vec<Needle>),
+    Text(TextPart, Vec<Word>),
     /// `header`: a name, and a text unless the field need only exist.
     Header(String, Option<Needle>),
+}
+
+/// A word of a text condition.
+#[derive(Clone, Debug)]
+pub struct Word {
+    needle: Needle,
+    /// The messages that do not have it, according to the full-text index.
+    excluded: Option<ExcludedNotes>,
+}
+
+impl Word {
+    fn new(text: &str) -> Self {
+        Self { needle: Needle::new(text), excluded: None }
+    }
+
+    /// Returns the texts of the full-text index for the word in a part of messages.
+    fn keys(&self, part: TextPart) -> Vec<SubstringKey> {
+        let [text, field] = self.needle.folded().map(str::to_owned);
+        let header = SubstringKey { part: NotePart::Header, folded: field };
+        let body = SubstringKey { part: NotePart::Body, folded: text };
+        match part {
+            TextPart::Anywhere => vec![header, body],
+            TextPart::Body => vec![body],
+            TextPart::Addresses(_) | TextPart::Subject => vec![header],
+        }
+    }
+
+    /// Returns `true` if the full-text index is certain that a message does not have the word.
+    fn is_excluded_from(&self, row: &MessageRow, view: &AccountView<'_>) -> bool {
+        let excluded = self.excluded.as_ref();
+        excluded.is_some_and(|excluded| excluded.excludes(row.note, row.modseq, view.snapshot.modseq()))
+    }
 }
 
 /// The part of a message that a text is searched in.
@@ -154,6 +188,29 @@ impl Filter {
             }
         }
         words
+    }
+
+    /// Asks the full-text index which messages need not be read. Without an answer, the result is the same.
+    pub fn consult(&mut self, index: &FullTextIndex, view: &AccountView<'_>) -> search::Result<()> {
+        match self {
+            Self::All(parts) | Self::Any(parts) | Self::None(parts) => {
+                parts.iter_mut().try_for_each(|part| part.consult(index, view))
+            }
+            Self::Test(Test::Text(part, words)) => {
+                for word in words {
+                    let found = view.snapshot.messages_without(index, &[word.keys(*part)])?;
+                    word.excluded = found.into_iter().next();
+                }
+                Ok(())
+            }
+            Self::Test(_) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if the filter searches for texts.
+    #[must_use]
+    pub fn has_texts(&self) -> bool {
+        self.any_test(&|test| matches!(test, Test::Text(..)))
     }
 
     /// Returns `true` if a message matches.
@@ -253,6 +310,11 @@ impl Test {
         if let Some(decision) = self.decide_by_table(candidate.row, &candidate.view.table) {
             return Ok(decision);
         }
+        if let Self::Text(_, words) = self
+            && words.iter().any(|word| word.is_excluded_from(candidate.row, candidate.view))
+        {
+            return Ok(false);
+        }
         let Some(message) = candidate.message()? else { return Ok(false) };
         Ok(match self {
             Self::HasAttachment(wanted) => email::has_attachment(&message.raw()?) == *wanted,
@@ -267,8 +329,8 @@ impl Test {
 }
 
 /// Returns `true` if a part of a message has all of the words.
-fn has_words(message: &Message<'_>, part: TextPart, words: &[Needle]) -> mail::Result<bool> {
-    let mut left: Vec<&Needle> = words.iter().collect();
+fn has_words(message: &Message<'_>, part: TextPart, words: &[Word]) -> mail::Result<bool> {
+    let mut left: Vec<&Needle> = words.iter().map(|word| &word.needle).collect();
     let header = message.header();
     let is_anywhere = part == TextPart::Anywhere;
     for name in ["From", "To", "Cc", "Bcc"] {
@@ -363,7 +425,7 @@ impl Parser<'_> {
             if words.len() > FILTER_WORDS_MAX {
                 return Err(MethodError::described("unsupportedFilter", "a text has too many words"));
             }
-            Ok(Test::Text(part, words.iter().map(|word| Needle::new(word)).collect()))
+            Ok(Test::Text(part, words.iter().map(|word| Word::new(word)).collect()))
         };
         Ok(match name {
             "inMailbox" => Test::InMailbox(view(text()?)),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
 use crate::arguments::Arguments;
+use crate::backend::Accounts;
 use crate::error::{MethodError, MethodResult};
 use crate::filter::Filter;
 use crate::limits::QUERY_IDS_MAX;
@@ -99,9 +100,12 @@ impl EmailQuery {
     }
 
     /// Returns the messages in their order.
-    pub fn run(&self, view: &mut AccountView<'_>) -> MethodResult<Arc<Vec<NoteId>>> {
+    pub fn run(&mut self, view: &mut AccountView<'_>, accounts: &dyn Accounts) -> MethodResult<Arc<Vec<NoteId>>> {
         if let Some(notes) = view.table.list(&self.key).or_else(|| view.table.cached_query(&self.key)) {
             return Ok(notes);
+        }
+        if self.filter.has_texts() {
+            self.consult_index(view, accounts);
         }
         let candidates: Vec<&MessageRow> = match self.filter.mailbox() {
             Some(Some(mailbox)) => view.table.members(mailbox).collect(),
@@ -133,6 +137,16 @@ impl EmailQuery {
             None => view.table.cache_query(self.key.clone(), Arc::clone(&notes)),
         }
         Ok(notes)
+    }
+
+    fn consult_index(&mut self, view: &AccountView<'_>, accounts: &dyn Accounts) {
+        let consulted = accounts.full_text().and_then(|index| match index {
+            Some(index) => self.filter.consult(&index, view),
+            None => Ok(()),
+        });
+        if let Err(error) = consulted {
+            tracing::warn!(%error, "the full-text index cannot be used, searching the messages instead");
+        }
     }
 
     /// Returns the places of some messages in the list, in order.

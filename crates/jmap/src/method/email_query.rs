@@ -15,8 +15,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     arguments.finish()?;
     let account = context.account(&account_id)?;
     let mut view = context.view(&account)?;
-    let query = EmailQuery::parse(&definition, &view)?;
-    let notes = query.run(&mut view)?;
+    let mut query = EmailQuery::parse(&definition, &view)?;
+    let notes = query.run(&mut view, &*context.services.accounts)?;
     let id_at = |index: usize| view.table.row(*notes.get(index)?).map(|row| row.email_id.to_string());
     let find = |id: &str| {
         let note = view.table.email(id)?.note;

@@ -28,12 +28,12 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     arguments.finish()?;
     let account = context.account(&account_id)?;
     let mut view = context.view(&account)?;
-    let query = EmailQuery::parse(&definition, &view)?;
+    let mut query = EmailQuery::parse(&definition, &view)?;
     let since = State::parse(&since_text, &view.snapshot)?;
     if since.part.is_some() {
         return Err(MethodError::new("cannotCalculateChanges"));
     }
-    let notes = query.run(&mut view)?;
+    let notes = query.run(&mut view, &*context.services.accounts)?;
     let changes = EmailChanges::find(&view, since.known, view.table.email_modseq().max(since.known))?;
     let affected = affected_notes(&view, &query, &changes)?;
     let mut removed: BTreeSet<String> = changes.gone;

@@ -1,8 +1,8 @@
 //! Mailbox/set (RFC 8621 §2.5): creates, changes and destroys mailboxes.
 //!
 //! All changes of mailboxes are one transaction, which sees the mailboxes as the earlier changes of the same call left
-//! them ([`MailboxTree`]). Two things cannot be part of it: the messages of a mailbox are removed before, in batches,
-//! and subscriptions are changed after it.
+//! them ([`MailboxTree`]). Some things cannot be part of it: the messages of a mailbox are removed before, in batches,
+//! and subscriptions are changed after it. A mailbox that the same call creates and changes takes a second transaction.
 
 mod call;
 mod edits;
@@ -34,7 +34,14 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
     let account = context.writable_account(&call.account_id)?;
     let first_state = emptying::run(context, &account, &call)?;
     let mut set = MailboxSet::default();
-    let old_state = set.write(context, &account, &call)?;
+    let old_state = match call.split_at_creations() {
+        None => set.write(context, &account, &call)?,
+        Some([creations, others]) => {
+            let old_state = set.write(context, &account, &creations)?;
+            set.write(context, &account, &others)?;
+            old_state
+        }
+    };
     let is_subscribing = set.subscribe(context, &account)?;
     let mut view = context.view(&account)?;
     let counts = view.table.counts();
@@ -126,7 +133,7 @@ impl MailboxSet {
             };
             self.updated.push((id.clone(), result));
         }
-        let failed = self.edits.write(&mut writer, &mut self.modseq);
+        let failed = std::mem::take(&mut self.edits).write(&mut writer, &mut self.modseq);
         for (_, result) in &mut self.updated {
             if let Some(error) = result.as_ref().ok().and_then(|view| failed.get(view)) {
                 *result = Err(error.clone());

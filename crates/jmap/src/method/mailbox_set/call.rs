@@ -6,6 +6,7 @@ use crate::arguments::Arguments;
 use crate::error::MethodResult;
 
 /// The arguments.
+#[derive(Clone)]
 pub(super) struct Call {
     pub(super) account_id: String,
     pub(super) if_in_state: Option<String>,
@@ -28,5 +29,15 @@ impl Call {
         };
         arguments.finish()?;
         Ok(call)
+    }
+
+    /// Returns the creations and the other changes apart, if these concern mailboxes that the call creates.
+    pub(super) fn split_at_creations(&self) -> Option<[Self; 2]> {
+        let is_created = |id: &String| id.strip_prefix('#').is_some_and(|id| self.create.contains_key(id));
+        if !self.update.keys().chain(&self.destroy).any(is_created) {
+            return None;
+        }
+        let others = Self { create: Map::new(), if_in_state: None, ..self.clone() };
+        Some([Self { update: Map::new(), destroy: Vec::new(), ..self.clone() }, others])
     }
 }
