@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mime`] | the structure of a message, its lossless storage, and its decoded texts |
 //! | [`message`] | a message as the items of a note |
+//! | [`threads`] | which messages belong together |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`submission`] | the path of a message from a protocol to the router: sender, recipients, completion |
 //! | [`router`] | delivery, the queue, reports |
@@ -26,5 +27,6 @@ pub mod mime;
 pub mod router;
 pub mod search_texts;
 pub mod submission;
+pub mod threads;
 
 pub use error::{Error, Result};

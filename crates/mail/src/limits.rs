@@ -74,6 +74,13 @@ pub const SUBJECT_BYTES_MAX: usize = 4 << 10;
 /// Maximum length of a message id that connects messages.
 pub const MESSAGE_ID_BYTES_MAX: usize = 998;
 
+/// Maximum number of message ids of a message by which its thread is found: its own, the nearest references, and the
+/// first one. Each is a key of the index of threads.
+pub const THREAD_MESSAGE_IDS_MAX: usize = 10;
+
+/// Maximum number of message ids of an In-Reply-To field that count.
+pub const IN_REPLY_TO_MAX: usize = 4;
+
 /// Maximum number of addresses that are read from one header field.
 pub const ADDRESSES_MAX: usize = 20_000;
 

@@ -6,7 +6,7 @@
 //! | `Subject`, `From`, `SendTo`, `CopyTo` | summary | decoded texts, truncated to the length that lists show |
 //! | `PostedDate` | summary | the Date field |
 //! | `$MessageID` | summary | the Message-ID field |
-//! | `$ThreadID` | summary | an identifier shared by all messages of a thread, as far as their References fields connect them |
+//! | `$ThreadID`, `$ThreadKeys` | summary | the thread of the message, and the keys by which others find it ([`crate::threads`]); only in mail files |
 //! | `$FileForm`, `$FileSeparator` | summary | the unusual properties of the file that the message was imported from ([`crate::import_export::file_quirks`]) |
 //! | `$Head` | body 0 | structure and header, in the form needed to render a message |
 //! | `$MIME` | body 1 | the skeleton of everything after the header |
@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
 use crate::mime::skeleton::{self, ContentId, Segment, Skeleton};
 use crate::mime::{self, Structure, address, encoded_word, header};
+use crate::threads::MessageThreadKeys;
 
 /// Ordinal of the body item with structure and header.
 pub const HEAD_ORDINAL: u16 = 0;
@@ -43,6 +44,7 @@ pub const BODY_ITEMS: [&str; 2] = [MESSAGE_ITEM, "$MIME"];
 pub struct PreparedMessage {
     structure: Structure,
     items: Vec<Item>,
+    threads: MessageThreadKeys,
     head: Vec<u8>,
     skeleton: Vec<u8>,
     contents: Vec<PreparedBlob<'static>>,
@@ -87,6 +89,7 @@ impl PreparedMessage {
         Ok(Self {
             head: encode_head(&structure, header_bytes),
             items: summary_items(header_bytes),
+            threads: MessageThreadKeys::of_header(header_bytes),
             skeleton: skeleton.encode(),
             structure,
             contents,
@@ -107,9 +110,11 @@ impl PreparedMessage {
         self.length
     }
 
-    /// Creates the note for one database. The caller adds folders, flags and times and writes the note at once.
+    /// Creates the note for one database, and finds its thread. The caller adds folders, flags and times and writes the
+    /// note at once.
     pub fn note(&self, writer: &mut Writer<'_, '_>) -> Result<NewNote> {
         let mut items = self.items.clone();
+        items.extend(self.threads.items(writer)?);
         let [head, rest] = BODY_ITEMS;
         items.push(Item::body(head, ItemValue::MimePart(self.head.clone())));
         items.push(Item::body(rest, ItemValue::MimePart(self.skeleton.clone())));
@@ -176,7 +181,6 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
     if let Some(id) = message_id(header, "Message-ID") {
         items.push(Item::text("$MessageID", truncate_summary_text(id)));
     }
-    items.push(Item::text("$ThreadID", thread_id(header)));
     items
 }
 
@@ -202,16 +206,6 @@ pub fn message_id(header: &[u8], field: &str) -> Option<String> {
     let start = value.iter().position(|byte| *byte == b'<')?;
     let end = start + value[start..].iter().position(|byte| *byte == b'>')?;
     Some(String::from_utf8_lossy(&value[start..=end]).into_owned())
-}
-
-/// Returns the identifier of the message's thread, derived from the oldest message that it refers to.
-///
-/// That is the first message of References, else of In-Reply-To, else the message itself. A message without any of
-/// these fields is its own thread.
-fn thread_id(header: &[u8]) -> String {
-    let root = ["References", "In-Reply-To", "Message-ID"].iter().find_map(|field| message_id(header, field));
-    let seed: Cow<'_, [u8]> = root.map_or(Cow::Borrowed(header), |id| Cow::Owned(id.into_bytes()));
-    blake3::hash(&seed).to_hex()[..16].to_owned()
 }
 
 /// Returns the time of the topmost Received field.

@@ -14,9 +14,10 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Result, damaged};
 use crate::evaluate::stored_document;
 use crate::formula_document::FormulaDocument;
+use crate::item::ItemRef;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
-use crate::note::NoteHeader;
+use crate::note::{NoteHeader, summary_items};
 use crate::records::{self, damaged_note};
 use crate::timed_host::TimedHost;
 
@@ -161,6 +162,23 @@ impl DatabaseSnapshot<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(hidden)
+    }
+
+    /// Calls `each` with the headers and the summary items of those of the notes that the reader may see, in the order
+    /// of their note ids, until it returns `false`. Deleted notes are left out.
+    pub fn for_each_summary(
+        &self,
+        notes: impl IntoIterator<Item = NoteId>,
+        each: &mut dyn FnMut(NoteHeader, &[ItemRef<'_>]) -> Result<bool>,
+    ) -> Result<()> {
+        for_each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
+            if header.is_stub() || self.hides(&header)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let missing = || damaged_note(self.database(), header.note, "summary");
+            let items = summary_items(summary.ok_or_else(missing)?).map_err(|_| missing())?;
+            Ok(if each(header, &items)? { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })
     }
 
     /// Returns the headers of those of the notes that the selection selects and for whose header `header_filter`

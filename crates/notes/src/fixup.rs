@@ -1,9 +1,9 @@
 //! Checks a database, and repairs the data that can be derived.
 //!
 //! The notes (headers, summaries, bodies) are authoritative. Everything else is derived from them and can be rewritten:
-//! the UNID index, the change log, the response hierarchy, the list of design notes, the indexes of folders and the
-//! counters. Therefore a derived table that the engine cannot read is a single finding, and a repair rewrites it
-//! without reading it.
+//! the UNID index, the change log, the response hierarchy, the list of design notes, the indexes of folders and of
+//! threads, and the counters. Therefore a derived table that the engine cannot read is a single finding, and a repair
+//! rewrites it without reading it.
 //!
 //! A note whose own records cannot be read, because their format is wrong or because the engine cannot read the block,
 //! cannot be derived. It is reported, and a repair moves its readable parts into quarantine, so that the rest of the
@@ -20,6 +20,7 @@
 mod database_records;
 mod repair;
 mod salvage;
+mod threads;
 mod unread_times;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -50,6 +51,7 @@ use crate::view::index::ViewIndex;
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::view_format::ViewDesign;
 use salvage::KeyValues;
+use threads::ThreadSurvey;
 use unread_times::UnreadTimesSurvey;
 
 /// A defect of a database.
@@ -70,6 +72,8 @@ pub enum FixupFinding {
     DesignList { note: NoteId },
     /// The list of deleted notes that can be restored does not match the notes.
     SoftDeletedList { note: NoteId },
+    /// The index of threads does not match the note.
+    ThreadIndex { note: NoteId },
     /// The index of a folder does not match the notes, or its counts do not match its entries.
     FolderIndex { folder: ViewId, reason: String },
     /// The index of a view is inconsistent. It is rebuilt from the notes.
@@ -117,6 +121,7 @@ impl fmt::Display for FixupFinding {
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
             Self::SoftDeletedList { note } => write!(f, "note {note}: the list of restorable documents is wrong"),
+            Self::ThreadIndex { note } => write!(f, "note {note}: the index of threads is wrong"),
             Self::FolderIndex { folder, reason } => write!(f, "folder {folder}: {reason}"),
             Self::ViewIndex { view, reason } => write!(f, "view {view}: {reason}"),
             Self::Counters { what, stored, expected } => {
@@ -323,6 +328,7 @@ struct Survey<'s> {
     /// The readable part of the unread marks, if not all of them can be read.
     unread_left: Option<KeyValues>,
     unread_times: UnreadTimesSurvey,
+    threads: ThreadSurvey,
     /// The keywords in memory. The store has at least as many.
     keywords: Arc<Keywords>,
     /// `true` if the keywords must be rewritten.
@@ -353,6 +359,7 @@ impl<'s> Survey<'s> {
             deletions: BTreeSet::new(),
             unread_left: None,
             unread_times: UnreadTimesSurvey::default(),
+            threads: ThreadSurvey::default(),
             keywords,
             keywords_broken: false,
         }
@@ -381,6 +388,7 @@ impl<'s> Survey<'s> {
         self.check_table(Table::ByModseq, Self::check_changes)?;
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
+        self.check_threads()?;
         self.check_views(on_progress)?;
         self.check_deletions()?;
         self.check_unread()?;
@@ -543,6 +551,7 @@ impl<'s> Survey<'s> {
                 Ok(_) | Err(_) => return self.give_up_note(note, "body"),
             }
         }
+        self.threads.add(note, &summary.items);
         for blob in &summary.blobs {
             let length = self.database.store.blobs().length(self.reader, blob);
             if !matches!(salvage::split_damage(length.map_err(Into::into))?, Ok(Some(_))) {
@@ -778,6 +787,17 @@ impl<'s> Survey<'s> {
         let summary = records::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
         let flags = crate::item::find_item(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
         Ok(flags.is_some_and(|flags| flags.contains('F')))
+    }
+
+    fn check_threads(&mut self) -> Result<()> {
+        self.threads.check(self.reader, self.number)?;
+        for note in self.threads.wrong.clone() {
+            self.report_finding(FixupFinding::ThreadIndex { note });
+        }
+        if let Some(reason) = self.threads.damage.clone() {
+            self.report_finding(FixupFinding::TableDamaged { table: Table::Meta.name(), reason });
+        }
+        Ok(())
     }
 
     /// Checks that exactly the notes that can be restored are listed.

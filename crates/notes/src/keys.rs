@@ -26,11 +26,14 @@
 //! | `meta` | database, `m`, modseq, user, 0, block | the last change of such a block; empty |
 //! | `meta` | database, `r`, UNID, user | an unread mark of a note that has not arrived |
 //! | `meta` | database, `n` | what is known about these records as a whole |
+//! | `meta` | database, `t`, thread key, note | the id of the note's thread ([`crate::thread_index`]) |
 //! | `unread` | database, user, 0, block | the notes that a user has read ([`crate::unread`]) |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use revision::{Revision, RevisionId};
 use store::KeyRange;
+
+use crate::thread_index::ThreadKey;
 
 /// The two records of a note in the table `summary`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -367,6 +370,32 @@ pub(crate) fn unread_state(database: DbNumber) -> [u8; 5] {
     meta(database, b'n')
 }
 
+/// Returns the key of the record of a note in the index of threads.
+pub(crate) fn thread_entry(database: DbNumber, key: ThreadKey, note: NoteId) -> [u8; 17] {
+    let mut entry = [0; 17];
+    entry[..5].copy_from_slice(&meta(database, b't'));
+    entry[5..13].copy_from_slice(&key.0.to_be_bytes());
+    entry[13..].copy_from_slice(&note.to_key());
+    entry
+}
+
+/// Returns the range of keys of the notes with a key in the index of threads.
+pub(crate) fn thread_entries_of(database: DbNumber, key: ThreadKey) -> KeyRange {
+    KeyRange::prefix(&thread_entry(database, key, NoteId(0))[..13])
+}
+
+/// Returns the range of keys of the index of threads.
+pub(crate) fn thread_entries(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b't'))
+}
+
+/// Splits the key of a record in the index of threads into key and note.
+pub(crate) fn split_thread_entry(entry: &[u8]) -> Option<(ThreadKey, NoteId)> {
+    let entry: &[u8; 17] = entry.try_into().ok()?;
+    let key = u64::from_be_bytes(entry[5..13].try_into().ok()?);
+    Some((ThreadKey(key), NoteId::from_key(entry[13..].try_into().ok()?)))
+}
+
 fn split_user_and_block(key: &[u8]) -> Option<(&str, u32)> {
     let (user, block) = key.split_at_checked(key.len().checked_sub(5)?)?;
     let block = u32::from_be_bytes(block.strip_prefix(&[0])?.try_into().ok()?);
@@ -409,6 +438,10 @@ mod tests {
             assert_eq!(split_unread_change(&change), Some((modseq, "cn=ann", note.0)));
             assert!(!holds(&unread_changes_after(database, modseq), &change));
             assert!(holds(&unread_changes_after(database, Modseq(modseq.0.saturating_sub(1))), &change));
+            let entry = thread_entry(database, ThreadKey(modseq.0), note);
+            assert_eq!(split_thread_entry(&entry), Some((ThreadKey(modseq.0), note)));
+            assert!(holds(&thread_entries_of(database, ThreadKey(modseq.0)), &entry));
+            assert!(!holds(&thread_entries_of(database, ThreadKey(modseq.0 + 1)), &entry));
             assert_eq!(split_pending_mark(&pending_mark(database, Unid([3; 16]), "cn=ann")), Some("cn=ann"));
         }
         for length in (0..30).filter(|length| *length != 9) {
@@ -452,6 +485,7 @@ mod tests {
                 (quarantines(database), quarantine(database, note, SummaryRecord::Summary).to_vec()),
                 (deletions(database), deletion(database, note).to_vec()),
                 (acl_history(database), acl_change(database, modseq).to_vec()),
+                (thread_entries(database), thread_entry(database, ThreadKey(modseq.0), note).to_vec()),
             ]
         };
         let databases = [DbNumber(0), DbNumber(1), DbNumber(255), DbNumber(256), DbNumber(u32::MAX)];

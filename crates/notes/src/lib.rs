@@ -15,6 +15,7 @@
 //! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
 //! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
+//! | [`thread_index`] | the index that finds the thread of a message |
 //! | [`unread`], [`unread_replication`] | unread marks per user, and how replicas exchange them |
 //! | [`replica`], [`replication_settings`], [`instance`] | notes as replicas exchange them, what they exchange, and the positions up to which they have it |
 //!
@@ -66,6 +67,7 @@ pub mod setting_times;
 pub mod shared_settings;
 pub mod shared_uids;
 pub mod soft_deletion;
+pub mod thread_index;
 pub mod transaction;
 pub mod unread;
 pub mod unread_replication;
@@ -86,6 +88,7 @@ mod private_design;
 mod purged_deletions;
 mod recent_changes;
 mod records;
+mod thread_records;
 mod timed_host;
 mod uid_allocation;
 mod unread_times;

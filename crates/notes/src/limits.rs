@@ -154,6 +154,15 @@ pub const FOLDERS_PER_NOTE_MAX: usize = 64;
 /// Maximum number of names that may know of a folder.
 pub const FOLDER_READERS_MAX: usize = 1_000;
 
+/// Maximum length of the id of a thread, in bytes (RFC 8620 §1.2).
+pub const THREAD_ID_BYTES_MAX: usize = 255;
+
+/// Maximum number of keys of a note in the index of threads. Further ones are not indexed.
+pub const THREAD_KEYS_MAX: usize = 16;
+
+/// Maximum number of messages with one key that are examined for one that the caller may see.
+pub const THREAD_NOTES_EXAMINED_MAX: usize = 32;
+
 /// Maximum number of blobs to which a note refers.
 pub const BLOBS_PER_NOTE_MAX: usize = 20_000;
 

@@ -35,6 +35,7 @@ use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, JOINED_VALUES_MAX, LOS
 use crate::local_document::ID_ITEM;
 use crate::note::{BodyDirectoryEntry, Marks, NewContents, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
+use crate::thread_records;
 use crate::view::index_record::IndexRecord;
 use crate::writer::{self, Writer};
 
@@ -436,6 +437,7 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
                 batch.delete(Table::Body, &keys::body(database.number, note, body.ordinal, chunk));
             });
         }
+        thread_records::delete_entries(&mut batch, (database.number, note), &summary.items);
         delete_summary_keeping_access_items(&mut batch, (database.number, note), header.flags, &summary);
         after.bytes = after.bytes.saturating_sub(header.size);
         clear_contents(&mut header);

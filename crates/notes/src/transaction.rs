@@ -36,6 +36,7 @@ use crate::ods::OdsVersion;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
 use crate::revision_record::RevisionRecord;
+use crate::thread_index::ThreadKey;
 use crate::writer::Writer;
 
 /// A set of uncommitted changes.
@@ -148,8 +149,8 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) touched: bool,
     /// `true` if an existing note gets other items.
     pub(crate) rewrites: bool,
-    /// Summary records, without their items, of the notes whose contents this transaction has written. They locate body
-    /// items and blobs that the store does not know yet.
+    /// Summary records of the notes whose contents this transaction has written. They locate body items and blobs that
+    /// the store does not know yet. Of the items, they have those that are in the index of threads.
     pub(crate) written: HashMap<NoteId, Summary>,
     /// The note that was read last, as stored. Saving a note reads it several times.
     last_read: Option<StoredNote>,
@@ -159,6 +160,8 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) released: HashSet<NoteId>,
     /// The revisions of the notes that this transaction has saved. The store does not know them yet.
     pub(crate) revisions: HashMap<NoteId, RevisionRecord>,
+    /// The threads of the keys of messages that this transaction has written.
+    pub(crate) threads: HashMap<ThreadKey, String>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// Records about unread marks in the table `meta` that this transaction has written, or deleted (`None`).
@@ -235,6 +238,7 @@ impl<'t> DatabaseChanges<'t> {
             received: HashSet::new(),
             released: HashSet::new(),
             revisions: HashMap::new(),
+            threads: HashMap::new(),
             unread: HashMap::new(),
             unread_records: HashMap::new(),
             is_uncommittable: false,

@@ -32,6 +32,7 @@ use crate::public;
 use crate::purged_deletions::{self, PurgedDeletion};
 use crate::records;
 use crate::revision_record::{RevisionRecord, changed_names};
+use crate::thread_index;
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::index_record::INDEX_BIT;
 
@@ -63,6 +64,12 @@ impl Writer<'_, '_> {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.part.now
+    }
+
+    /// Returns the note id that the next new note gets.
+    #[must_use]
+    pub fn next_note(&self) -> NoteId {
+        self.part.counters.next_note
     }
 
     /// Returns the number of bytes that count towards the quota, changes of this transaction included: the size of all
@@ -723,7 +730,9 @@ impl Writer<'_, '_> {
             return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
         }
         self.batch.put(Table::Summary, &keys::summary(self.number(), note, Record::Summary), &record);
-        self.part.written.insert(note, Summary { items: Vec::new(), ..summary });
+        self.put_thread_entries(note, &summary.items);
+        let indexed = thread_index::indexed_items(&summary.items);
+        self.part.written.insert(note, Summary { items: indexed, ..summary });
         Ok(total + record.len() as u64)
     }
 
@@ -750,14 +759,15 @@ impl Writer<'_, '_> {
         bytes.len() as u64
     }
 
-    /// Removes the body items of a note, and its references to blobs, that its new contents do not keep. Includes those
-    /// that this transaction has written.
+    /// Removes the body items of a note, and its references to blobs, that its new contents do not keep, and its
+    /// records in the index of threads. Includes those that this transaction has written.
     pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, new: NewContents<'_>) {
         let kept: HashSet<&BlobId> = new.blobs.iter().collect();
         self.part.keep_version(note, &summary.items);
         let written = self.part.written.remove(&note);
         for contents in [Some(summary), written.as_ref()].into_iter().flatten() {
             self.delete_body(note, contents, new.kept);
+            self.delete_thread_entries(note, &contents.items);
             self.release_blobs(note, contents.blobs.iter().filter(|blob| !kept.contains(blob)));
         }
     }

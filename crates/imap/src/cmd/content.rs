@@ -113,7 +113,7 @@ impl message::MessageSource for OpenedMessage<'_> {
     }
 
     fn thread_id(&self) -> mail::Result<Option<String>> {
-        self.0.thread_id()
+        self.0.thread_id().map(Some)
     }
 
     fn head_text(&self, text: HeadText) -> Option<&[u8]> {

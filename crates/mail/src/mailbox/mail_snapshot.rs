@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, UidSet, ViewId};
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
-use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords};
+use notes::thread_index::thread_id_in;
+use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords, NoteHeader};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
 
@@ -19,6 +20,7 @@ use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::{HeadCache, SizedVersion};
 use crate::mime::MimeSource;
+use crate::threads::computed_thread_id;
 
 /// The special use of a mailbox (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -395,6 +397,23 @@ impl<'f> MailSnapshot<'f> {
             return self.message(entry.note);
         }
         Message::open(&self.reading, entry.note, self.heads).map(Some)
+    }
+
+    /// Calls `each` with the headers and the thread ids of those of the notes that exist and are visible, in the order
+    /// of their note ids, until it breaks. No message is read, only the records that views read, too.
+    pub fn threads(
+        &self,
+        notes: impl IntoIterator<Item = NoteId>,
+        each: &mut dyn FnMut(&NoteHeader, &str) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.reading.for_each_summary(notes, &mut |header, items| {
+            let flow = match thread_id_in(items) {
+                Some(id) => each(&header, id),
+                None => each(&header, &computed_thread_id(header.unid)),
+            };
+            Ok(flow.is_continue())
+        })?;
+        Ok(())
     }
 
     /// Returns, for each of several texts, the messages that do not contain it according to the full-text index.

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{NoteId, Unid};
+use notes::thread_index::thread_id_of;
 use notes::{DatabaseSnapshot, ItemValue, NoteHeader};
 use store::blob::BlobId;
 
@@ -21,6 +22,7 @@ use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::{MimeSource, Structure};
+use crate::threads::computed_thread_id;
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
@@ -62,11 +64,14 @@ impl<'v> Message<'v> {
         Ok(format!("M{unid}-{}-{:x}", header.revision(), header.sequence_time.0))
     }
 
-    /// Returns the identifier of the message's thread (RFC 8474: THREADID).
-    pub fn thread_id(&self) -> Result<Option<String>> {
+    /// Returns the identifier of the message's thread (RFC 8474: THREADID; RFC 8621: `threadId`). It never changes.
+    pub fn thread_id(&self) -> Result<String> {
         let summary = self.reading.summary(self.note)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        Ok(notes::item::find_item(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
+        match thread_id_of(items) {
+            Some(id) => Ok(id.to_owned()),
+            None => Ok(computed_thread_id(self.note_header()?.unid)),
+        }
     }
 
     /// Returns the unusual properties of the file that the message was imported from.

@@ -6,3 +6,4 @@ mod full_text;
 mod import;
 mod mailbox;
 mod router;
+mod threads;

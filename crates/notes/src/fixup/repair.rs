@@ -75,6 +75,7 @@ impl Survey<'_> {
         }
         self.rewrite_changes(&mut counters, &mut batch)?;
         self.rewrite_unread(&mut batch);
+        self.threads.repair(self.number, &mut batch);
         self.unread_times.repair(self.number, &mut batch);
         self.rewrite_deletions(&mut batch);
         let keywords = self.keywords_broken.then(|| self.correct_keywords());

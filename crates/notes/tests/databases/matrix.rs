@@ -16,6 +16,7 @@ use base::{Modseq, Name, NoteId, Timestamp, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
 use notes::instance::ReplicationHistory;
 use notes::replica::ReplicaNote;
+use notes::thread_index::{THREAD_ID_ITEM, THREAD_KEYS_ITEM, ThreadKey};
 use notes::view::build::BuildOptions;
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::open::UpdateMethod;
@@ -138,6 +139,7 @@ impl Case {
         let database = world.database(&[]);
         let mut items = vec![Item::text("Subject", "x"), Item::body("Body", ItemValue::RichText("text".into()))];
         items.extend(exposure.items());
+        items.extend([Item::text(THREAD_ID_ITEM, "T1"), Item::text(THREAD_KEYS_ITEM, ThreadKey(1).to_text())]);
         let created = world.write(&database, ANN, |writer| {
             let folder = writer.folder_create("F", &[])?;
             let other = writer.folder_create("G", &[])?;
@@ -446,6 +448,16 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::changes_before", Note(Reader), |c| {
         c.read(|r| Ok(r.changes_before(None, 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
+    ("DatabaseSnapshot::for_each_summary", Note(Reader), |c| {
+        c.read(|r| {
+            let mut found = false;
+            r.for_each_summary([c.note], &mut |header, items| {
+                found = header.note == c.note && items.iter().any(|item| item.name == "Subject");
+                Ok(true)
+            })?;
+            Ok(found)
+        })
+    }),
     ("DatabaseSnapshot::select_notes", Note(Reader), |c| {
         let selection =
             formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
@@ -555,6 +567,7 @@ const READING: &[Row] = &[
 const WRITING: &[Row] = &[
     ("Databases::transaction", Enter, |c| c.write(|_| Ok(true))),
     ("Writer::note", Seen, |c| c.write(|w| Ok(w.note(c.note)?.is_some()))),
+    ("Writer::thread_find", Note(Reader), |c| c.write(|w| Ok(w.thread_find(&[ThreadKey(1)])?.is_some()))),
     ("Writer::folder_entry", Note(Reader), |c| c.write(|w| Ok(w.folder_entry(c.folder, Uid(2))?.is_some()))),
     ("Writer::folder_read", Note(Reader), |c| c.write(|w| Ok(w.folder_read(c.folder)?.totals()?.count == 3))),
     ("Writer::folder_state", From(Reader), |c| c.write(|w| w.folder_state(c.folder).map(|_| true))),
@@ -890,7 +903,7 @@ const EXEMPT_METHODS: &[&str] = &[
     "DatabaseSnapshot::database DatabaseSnapshot::grant DatabaseSnapshot::ticket DatabaseSnapshot::evaluation_context",
     "DatabaseSnapshot::paced",
     "PublicSnapshot::database PublicSnapshot::grant PublicSnapshot::ticket",
-    "Writer::database Writer::modseq Writer::now Writer::last_ticket",
+    "Writer::database Writer::modseq Writer::now Writer::next_note Writer::last_ticket",
     "Transaction::writer Transaction::byte_count Transaction::commit",
     "Access::database Access::identity Access::grant Access::downgrade",
     // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
