@@ -1,7 +1,7 @@
 //! The division of a message's parts into `textBody`, `htmlBody` and `attachments` (RFC 8621 §4.1.4).
 //!
-//! This is the algorithm that the RFC suggests, step by step. A list that is closed for the rest of a multipart, because
-//! another representation was chosen there, is `None`.
+//! This is the algorithm that the RFC suggests, step by step. A list that is closed for the rest of a multipart,
+//! because another representation was chosen there, is `None`.
 
 use crate::email::parsed::ParsedEmail;
 
@@ -14,13 +14,13 @@ pub(crate) struct BodyParts {
 }
 
 impl BodyParts {
-    /// Divides the parts of a message.
+    /// Sorts the parts of a message into the lists.
     pub(crate) fn of(email: &ParsedEmail<'_>) -> Self {
         let mut parts = Self::default();
         let mut lists =
             OpenLists { text: Some(&mut parts.text), html: Some(&mut parts.html), attachments: &mut parts.attachments };
         let place = Place { is_alternative: false, is_related: false, in_alternative: false };
-        divide(email, &[0], place, &mut lists);
+        sort(email, &[0], place, &mut lists);
         parts
     }
 
@@ -30,7 +30,7 @@ impl BodyParts {
     }
 }
 
-/// The multipart whose parts are divided.
+/// The multipart whose parts are sorted.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     is_alternative: bool,
@@ -78,8 +78,8 @@ fn is_inline_media(media_type: &str) -> bool {
     ["image/", "audio/", "video/"].iter().any(|kind| media_type.starts_with(kind))
 }
 
-/// Divides consecutive parts of a multipart. The depth of multiparts is bounded by the structure.
-fn divide(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut OpenLists<'_>) {
+/// Sorts consecutive parts of a multipart into the lists. The depth of multiparts is bounded by the structure.
+fn sort(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut OpenLists<'_>) {
     let text_start = lists.text.as_ref().map(|text| text.len());
     let html_start = lists.html.as_ref().map(|html| html.len());
     // Lists that are closed in this multipart stay open outside it.
@@ -97,7 +97,7 @@ fn divide(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut Op
                 is_related: media_type == "multipart/related",
                 in_alternative: place.in_alternative || is_alternative,
             };
-            divide(email, &email.sub_parts(index), inner, &mut lists);
+            sort(email, &email.sub_parts(index), inner, &mut lists);
         } else if !is_displayed(email, index, position, place) {
             lists.attachments.push(index);
         } else if place.is_alternative {

@@ -12,7 +12,7 @@ pub(crate) fn body_value(email: &ParsedEmail<'_>, index: usize, bytes_max: u64) 
     let converted = email.text(index);
     let mut text = converted.text;
     if text.contains("\r\n") {
-        text = text.replace("\r\n", "\n");
+        text = with_lf(&text);
     }
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let is_truncated = bytes_max > 0 && text.len() > bytes_max;
@@ -22,6 +22,19 @@ pub(crate) fn body_value(email: &ParsedEmail<'_>, index: usize, bytes_max: u64) 
         text.truncate(length);
     }
     json!({ "value": text, "isEncodingProblem": converted.is_problem, "isTruncated": is_truncated })
+}
+
+/// Returns a text whose lines end with LF alone. Some programs end lines with CR CR LF.
+fn with_lf(text: &str) -> String {
+    let mut converted = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((line, after)) = rest.split_once('\n') {
+        converted.push_str(line.trim_end_matches('\r'));
+        converted.push('\n');
+        rest = after;
+    }
+    converted.push_str(rest);
+    converted
 }
 
 /// Returns the length of the beginning of an HTML text that has at most `bytes_max` bytes and does not end within a

@@ -2,10 +2,14 @@
 //!
 //! Malformed sequences become U+FFFD. If a text names no character set, or ASCII, its bytes are UTF-8 as far as they
 //! are valid UTF-8, and otherwise Windows-1252, which is what programs send that say nothing. An unknown character set
-//! is treated in the same way, and is a problem itself.
+//! is treated in the same way, and is a problem itself. Text that claims to be UTF-8 is Windows-1252 if it has several
+//! malformed sequences and not a single valid one.
 
 use encoding_rs::Encoding;
 use mail_parser::decoders::charsets::map::charset_decoder;
+
+/// Number of malformed sequences from which a text without valid ones is not UTF-8, although it says so.
+const MALFORMED_UTF8_MIN: usize = 3;
 
 /// A text that was converted to Unicode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +61,10 @@ pub(crate) fn is_known(charset: &[u8]) -> bool {
 /// Converts a text. The name of its character set is compared ignoring case.
 pub(crate) fn to_unicode(charset: Option<&[u8]>, bytes: &[u8]) -> ConvertedText {
     match Converter::of(charset) {
-        Converter::Utf8 => {
-            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-            let text = String::from_utf8_lossy(bytes);
-            let is_problem = std::str::from_utf8(bytes).is_err();
-            ConvertedText { text: text.into_owned(), is_problem }
-        }
-        Converter::None => guess(bytes),
-        Converter::Ascii => ConvertedText { is_problem: !bytes.is_ascii(), ..guess(bytes) },
-        Converter::Unknown => ConvertedText { is_problem: true, ..guess(bytes) },
+        Converter::Utf8 => utf8_or_windows(bytes, MALFORMED_UTF8_MIN),
+        Converter::None => utf8_or_windows(bytes, 1),
+        Converter::Ascii => ConvertedText { is_problem: !bytes.is_ascii(), ..utf8_or_windows(bytes, 1) },
+        Converter::Unknown => ConvertedText { is_problem: true, ..utf8_or_windows(bytes, 1) },
         Converter::Standard(encoding) => {
             let (text, _, is_problem) = encoding.decode(bytes);
             ConvertedText { text: text.into_owned(), is_problem }
@@ -78,17 +77,21 @@ pub(crate) fn to_unicode(charset: Option<&[u8]>, bytes: &[u8]) -> ConvertedText 
     }
 }
 
-/// Converts a text without a known character set. Text in which some characters are valid UTF-8 is UTF-8.
-fn guess(bytes: &[u8]) -> ConvertedText {
+/// Converts a text that is UTF-8, unless it has at least `malformed_min` malformed sequences and no valid ones beyond
+/// ASCII.
+fn utf8_or_windows(bytes: &[u8], malformed_min: usize) -> ConvertedText {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let lossy = String::from_utf8_lossy(bytes);
-    let is_problem = std::str::from_utf8(bytes).is_err();
-    let is_utf8 = !is_problem || lossy.chars().any(|character| !character.is_ascii() && character != '\u{fffd}');
-    if is_utf8 {
-        return ConvertedText { text: lossy.into_owned(), is_problem };
-    }
-    let (text, _, _) = encoding_rs::WINDOWS_1252.decode(bytes);
-    ConvertedText { text: text.into_owned(), is_problem }
+    let Err(_) = std::str::from_utf8(bytes) else {
+        return ConvertedText { text: String::from_utf8_lossy(bytes).into_owned(), is_problem: false };
+    };
+    let has_valid = bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+    let malformed = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+    let text = if has_valid || malformed < malformed_min {
+        String::from_utf8_lossy(bytes)
+    } else {
+        encoding_rs::WINDOWS_1252.decode(bytes).0
+    };
+    ConvertedText { text: text.into_owned(), is_problem: true }
 }
 
 #[cfg(test)]
@@ -114,6 +117,8 @@ mod tests {
     #[test]
     fn malformed_sequences_are_replaced_and_reported() {
         check(Some("utf-8"), b"a\xffb", "a\u{fffd}b", true);
+        check(Some("utf-8"), b"\xc3\xa9 \xff\xfe\xe9", "\u{e9} \u{fffd}\u{fffd}\u{fffd}", true);
+        check(Some("utf-8"), b"f\xfcr M\xe4nner, gr\xfcn", "f\u{fc}r M\u{e4}nner, gr\u{fc}n", true);
         check(Some("shift_jis"), b"a\x81", "a\u{fffd}", true);
         check(Some("us-ascii"), b"caf\xe9", "caf\u{e9}", true);
         check(Some("us-ascii"), b"caf\xc3\xa9", "caf\u{e9}", true);

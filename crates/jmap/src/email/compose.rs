@@ -5,8 +5,8 @@
 //! field or a line to the message.
 //!
 //! A Message-ID and a Date are added if the client gives none. `textBody`, `htmlBody` and `attachments` become the
-//! smallest structure that reads as the same three lists; attachments get the disposition `attachment` unless the client
-//! names another one. Bcc is kept; it is removed when the message is submitted.
+//! smallest structure that reads as the same three lists; attachments get the disposition `attachment` unless the
+//! client names another one. Bcc is kept; it is removed when the message is submitted.
 //!
 //! The properties `mailboxIds`, `keywords` and `receivedAt` belong to the caller. What is written is a function of the
 //! arguments, so the same call yields the same bytes.
@@ -16,12 +16,13 @@ mod encode;
 mod fields;
 mod part;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Timestamp;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::email::limits::PROBLEMS_DESCRIBED_MAX;
 use crate::email::property::{EmailProperty, HeaderProperty};
 use content::MessageWriter;
 use part::{PartDraft, PartReader};
@@ -99,27 +100,25 @@ pub fn compose(
 /// The violations of rules that were found.
 #[derive(Default)]
 struct Problems {
-    properties: Vec<String>,
+    properties: BTreeSet<String>,
     descriptions: Vec<String>,
 }
 
 impl Problems {
     /// Records that a property of Email violates a rule. `place` is the place in it, or empty.
     fn add(&mut self, property: &str, place: &str, description: &str) {
-        if !self.properties.iter().any(|known| known == property) {
-            self.properties.push(property.to_owned());
+        if !self.properties.contains(property) {
+            self.properties.insert(property.to_owned());
         }
-        self.descriptions.push(format!("{property}{place}: {description}"));
+        if self.descriptions.len() < PROBLEMS_DESCRIBED_MAX {
+            self.descriptions.push(format!("{property}{place}: {description}"));
+        }
     }
 
     fn into_error(self) -> Option<ComposeError> {
-        /// Maximum number of violations that are described.
-        const DESCRIPTIONS_MAX: usize = 10;
-        if self.properties.is_empty() {
-            return None;
-        }
-        let description = self.descriptions[..self.descriptions.len().min(DESCRIPTIONS_MAX)].join("; ");
-        Some(ComposeError::InvalidProperties { properties: self.properties, description })
+        let properties: Vec<String> = self.properties.into_iter().collect();
+        let description = self.descriptions.join("; ");
+        (!properties.is_empty()).then_some(ComposeError::InvalidProperties { properties, description })
     }
 }
 

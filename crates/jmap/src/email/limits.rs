@@ -22,6 +22,12 @@ pub const FILE_NAME_BYTES_MAX: usize = 1_024;
 /// Maximum number of parts of a composed message.
 pub const COMPOSED_PARTS_MAX: usize = 1_000;
 
+/// Maximum number of header properties of one part of a composed message.
+pub const COMPOSED_FIELDS_MAX: usize = 1_000;
+
+/// Maximum number of violated rules that the refusal of a composed message describes.
+pub const PROBLEMS_DESCRIBED_MAX: usize = 10;
+
 /// Maximum depth of the parts of a composed message.
 pub const COMPOSED_DEPTH_MAX: usize = 30;
 

@@ -1,13 +1,16 @@
 //! The Email object of a message (RFC 8621 §4.1), and its parts as downloads.
 //!
 //! The object has exactly the properties that the client names. Metadata comes from the caller, everything else from
-//! the bytes of the message, which are parsed once. If only metadata is requested, the bytes are not examined.
+//! the bytes of the message, which are parsed once. If only metadata is requested, the bytes are not examined, and if
+//! only header fields are requested, the body is not examined.
 //!
 //! The blob id of a part is that of the message with the number of the part, so a download finds the part again without
 //! a record of it. If a message has no blob id of its own but that of a part of another message, the numbers follow one
 //! another.
 
 use base::Timestamp;
+use mail::mime::header::HeaderField;
+use mail::mime::message_header::top_header;
 use mail::mime::structure::InternedText;
 use mail::mime::{InMemoryMessage, text};
 use serde_json::{Map, Value, json};
@@ -57,7 +60,12 @@ pub fn email_object(
     options: &BodyOptions,
 ) -> Map<String, Value> {
     let is_metadata = properties.iter().all(EmailProperty::is_metadata);
-    let writer = (!is_metadata).then(|| ObjectWriter::new(raw, metadata, options));
+    let is_header = |property: &EmailProperty| matches!(property, EmailProperty::Header(_) | EmailProperty::Headers);
+    let examined = match properties.iter().all(|property| property.is_metadata() || is_header(property)) {
+        true => top_header(raw),
+        false => raw,
+    };
+    let writer = (!is_metadata).then(|| ObjectWriter::new(examined, metadata, options));
     let value = |property: &EmailProperty| match &writer {
         Some(writer) if !property.is_metadata() => writer.value(property),
         _ => metadata_value(metadata, property),
@@ -131,6 +139,8 @@ fn metadata_value(metadata: &EmailMetadata, property: &EmailProperty) -> Value {
 /// A writer of the properties of one message.
 struct ObjectWriter<'a> {
     email: ParsedEmail<'a>,
+    /// The fields of the message's header.
+    fields: Vec<HeaderField<'a>>,
     parts: BodyParts,
     metadata: &'a EmailMetadata,
     options: &'a BodyOptions,
@@ -139,15 +149,16 @@ struct ObjectWriter<'a> {
 impl<'a> ObjectWriter<'a> {
     fn new(raw: &'a [u8], metadata: &'a EmailMetadata, options: &'a BodyOptions) -> Self {
         let email = ParsedEmail::new(raw);
+        let fields = email.fields(0);
         let parts = BodyParts::of(&email);
-        Self { email, parts, metadata, options }
+        Self { email, fields, parts, metadata, options }
     }
 
     fn value(&self, property: &EmailProperty) -> Value {
         let list = |parts: &[usize]| parts.iter().map(|index| self.body_part(*index)).collect();
         match property {
-            EmailProperty::Headers => header_form::all_fields(&self.email.fields(0)),
-            EmailProperty::Header(header) => header_form::property_value(header, &self.email.fields(0)),
+            EmailProperty::Headers => header_form::all_fields(&self.fields),
+            EmailProperty::Header(header) => header_form::property_value(header, &self.fields),
             EmailProperty::BodyStructure => self.body_tree(0),
             EmailProperty::BodyValues => self.body_values(),
             EmailProperty::TextBody => list(&self.parts.text),

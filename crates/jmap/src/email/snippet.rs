@@ -154,7 +154,7 @@ struct Section {
     is_complete: bool,
 }
 
-/// Escapes and highlights a section of a text, as far as `octets_max` bytes suffice.
+/// Renders a section of a text in HTML with its terms highlighted, as far as `octets_max` bytes suffice.
 fn highlight(text: &str, section: Range<usize>, matches: &[Range<usize>], octets_max: usize) -> Section {
     let mut html = String::new();
     let mut matches = matches.iter().filter(|found| found.start >= section.start).peekable();

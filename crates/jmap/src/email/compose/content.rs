@@ -73,7 +73,7 @@ impl<'a> MessageWriter<'a> {
         let boundary = format!("{}_{}", self.boundary, self.boundaries);
         self.push(&format!(";\r\n boundary=\"{boundary}\"\r\n"));
         part.content_fields.iter().for_each(|field| self.push(field));
-        if parts.iter().any(is_8bit) {
+        if part.is_8bit {
             self.push("Content-Transfer-Encoding: 8bit\r\n");
         }
         for inner in parts {
@@ -98,13 +98,9 @@ fn contains(part: &PartDraft, text: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if a part has a content in 8bit.
-fn is_8bit(part: &PartDraft) -> bool {
-    match &part.content {
-        ContentDraft::Parts(parts) => parts.iter().any(is_8bit),
-        ContentDraft::Text(_) => false,
-        ContentDraft::Blob(bytes) => is_message(&part.media_type) && encode_message(bytes).encoding == "8bit",
-    }
+/// Returns `true` if a blob is an encapsulated message that is written in 8bit.
+pub(super) fn is_8bit_message(media_type: &str, bytes: &[u8]) -> bool {
+    is_message(media_type) && !bytes.is_ascii() && can_be_sent(&with_crlf(bytes))
 }
 
 fn is_message(media_type: &str) -> bool {

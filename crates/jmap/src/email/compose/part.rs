@@ -11,10 +11,13 @@ use mail::mime::parse;
 use mail::mime::structure::{Content, InternedText};
 use serde_json::{Map, Value};
 
+use super::content::is_8bit_message;
 use super::encode::{FieldWriter, is_token_character, without_controls, write_parameter, write_parameter_text};
 use super::fields::{field_lines, one_line};
 use super::{ComposeBlobs, Problems, is_content_field};
-use crate::email::limits::{COMPOSED_DEPTH_MAX, COMPOSED_PARTS_MAX, FILE_NAME_BYTES_MAX, UNFOLDABLE_BYTES_MAX};
+use crate::email::limits::{
+    COMPOSED_DEPTH_MAX, COMPOSED_FIELDS_MAX, COMPOSED_PARTS_MAX, FILE_NAME_BYTES_MAX, UNFOLDABLE_BYTES_MAX,
+};
 use crate::email::property::{BodyProperty, HeaderInstances, HeaderProperty};
 
 /// A part that can be written.
@@ -29,6 +32,8 @@ pub(super) struct PartDraft {
     pub(super) fields: Vec<(HeaderProperty, Vec<String>)>,
     /// The content.
     pub(super) content: ContentDraft,
+    /// `true` if the content, or that of a part in it, is written in 8bit.
+    pub(super) is_8bit: bool,
 }
 
 /// The content of a part.
@@ -63,12 +68,18 @@ impl PartDraft {
             media_type.parameters.retain(|(name, _)| !name.eq_ignore_ascii_case("charset"));
             media_type.parameters.insert(0, ("charset".to_owned(), "utf-8".to_owned()));
         }
+        let is_8bit = match &content {
+            ContentDraft::Text(_) => false,
+            ContentDraft::Blob(bytes) => is_8bit_message(&media_type.name, bytes),
+            ContentDraft::Parts(parts) => parts.iter().any(|part| part.is_8bit),
+        };
         Self {
             content_type: media_type.field(),
             media_type: media_type.name,
             content_fields: Vec::new(),
             fields: Vec::new(),
             content,
+            is_8bit,
         }
     }
 }
@@ -103,7 +114,7 @@ impl TypeDraft {
             if !is_token || value.len() > UNFOLDABLE_BYTES_MAX || name.to_ascii_lowercase().starts_with("boundary") {
                 continue;
             }
-            if name.ends_with('*') && value.chars().all(|character| is_token_character(character)) {
+            if name.ends_with('*') && value.chars().all(is_token_character) {
                 draft.encoded.push(format!("{name}={value}"));
             } else {
                 draft.parameters.push((name.trim_end_matches('*').to_owned(), value));
@@ -427,7 +438,9 @@ impl<'a> PartProperties<'a> {
         };
         let is_known = |(other, _): &(HeaderProperty, _)| other.field.eq_ignore_ascii_case(&header.field);
         let is_type = header.field.eq_ignore_ascii_case("Content-Type");
-        if header.field.eq_ignore_ascii_case("Content-Transfer-Encoding") {
+        if self.fields.len() >= COMPOSED_FIELDS_MAX {
+            place.refuse(problems, "There are too many header fields");
+        } else if header.field.eq_ignore_ascii_case("Content-Transfer-Encoding") {
             place.refuse(problems, "The server chooses the transfer encoding");
         } else if self.fields.iter().any(is_known) || (is_type && self.has_type_field) {
             place.refuse(problems, "Another property describes the same header field");

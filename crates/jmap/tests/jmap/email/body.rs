@@ -182,6 +182,7 @@ fn check_value(header: &str, body: &[u8], expected: (&str, bool)) {
 #[test]
 fn values_are_decoded_and_problems_reported() {
     check_value("X: y", b"a\r\nb\nc\rd\r\n", ("a\nb\nc\rd\n", false));
+    check_value("X: y", b"a\r\r\nb\r", ("a\nb\r", false));
     check_value("Content-Type: text/plain; charset=iso-8859-1", b"caf\xe9", ("caf\u{e9}", false));
     check_value("Content-Type: text/plain; charset=utf-8", b"caf\xe9!", ("caf\u{fffd}!", true));
     check_value("Content-Type: text/plain; charset=x-unknown", b"caf\xc3\xa9", ("caf\u{e9}", true));

@@ -419,6 +419,11 @@ fn parts_that_violate_a_rule_are_refused() {
         deep = json!({"subParts": [deep]});
     }
     check_refused(json!({"bodyStructure": deep}), &["bodyStructure"]);
+    let mut fields = json!({"partId": "1"});
+    for number in 0..2_000 {
+        fields[format!("header:X-{number}")] = json!(" x");
+    }
+    check_refused(json!({"bodyStructure": fields}), &["bodyStructure"]);
     let many = vec![json!({"partId": "1"}); 2_000];
     check_refused(json!({"bodyStructure": {"subParts": many}}), &["bodyStructure"]);
 }

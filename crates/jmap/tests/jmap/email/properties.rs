@@ -95,6 +95,9 @@ fn check_object(raw: &[u8], bytes_max: u64) {
     let options = json!({"fetchAllBodyValues": true, "maxBodyValueBytes": bytes_max});
     let object = get(raw, &PROPERTIES, &options);
     assert!(object.keys().map(String::as_str).eq(PROPERTIES), "the object has the properties of the request");
+    for name in ["subject", "header:To:asGroupedAddresses:all", "headers"] {
+        assert_eq!(property(raw, name), object[name], "the header alone has the same fields");
+    }
     let mut parts = Vec::new();
     leaves(&object["bodyStructure"], &mut parts);
     let mut numbers = Vec::new();
