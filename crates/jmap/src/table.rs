@@ -15,6 +15,7 @@ mod counts;
 mod live_list;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use base::lru_map::LruMap;
@@ -22,7 +23,9 @@ use base::sync::Mutex;
 use base::{DbNumber, Modseq, NoteId, Timestamp, Unid, ViewId};
 use mail::mailbox::MailSnapshot;
 use mail::mime::MimeSource;
+use mail::threads::computed_thread_id;
 use notes::change_log::NoteChange;
+use notes::thread_index::thread_id_of;
 use notes::{Keyword, Marks, NoteFlags, NoteHeader};
 
 pub use self::counts::Counts;
@@ -226,9 +229,15 @@ impl MessageTable {
             }
             Ok(true)
         })?;
+        let mut threads: HashMap<NoteId, String> = HashMap::with_capacity(headers.len());
+        snapshot.threads(headers.iter().map(|header| header.note), &mut |header, thread| {
+            threads.insert(header.note, thread.to_owned());
+            ControlFlow::Continue(())
+        })?;
         for header in headers {
             let created = header.saved_modseq;
-            let row = self.load(snapshot, header, created)?;
+            let thread = threads.remove(&header.note);
+            let row = self.load(snapshot, header, created, thread)?;
             self.insert(row);
         }
         self.modseq = modseq;
@@ -241,7 +250,14 @@ impl MessageTable {
         !header.is_stub() && header.class.is_document() && is_in_mailbox && !is_marked
     }
 
-    fn load(&self, snapshot: &MailSnapshot<'_>, header: NoteHeader, created: Modseq) -> mail::Result<MessageRow> {
+    /// Reads the row of a message. `thread` is the identifier of the thread, if it is known.
+    fn load(
+        &self,
+        snapshot: &MailSnapshot<'_>,
+        header: NoteHeader,
+        created: Modseq,
+        thread: Option<String>,
+    ) -> mail::Result<MessageRow> {
         let mut email_id = format!("M{}", header.unid);
         let mut size = header.size;
         if header.flags.contains(NoteFlags::COMPOSED)
@@ -251,11 +267,17 @@ impl MessageTable {
             size = message.structure().length();
         }
         let email_id: Arc<str> = email_id.into();
-        let summary = snapshot.reading().summary(header.note)?;
-        let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        let thread = notes::item::find_item(items, "$ThreadID").and_then(|item| item.value.text());
-        let thread = thread.filter(|text| is_id(text)).map_or_else(|| Arc::clone(&email_id), Arc::from);
-        let thread = self.threads.get_key_value(&thread).map_or(thread, |(known, _)| Arc::clone(known));
+        let thread = match thread {
+            Some(thread) => thread,
+            None => {
+                let summary = snapshot.reading().summary(header.note)?;
+                let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
+                thread_id_of(items).map_or_else(|| computed_thread_id(header.unid), str::to_owned)
+            }
+        };
+        let thread = if is_id(&thread) { thread } else { computed_thread_id(header.unid) };
+        let known = self.threads.get_key_value(thread.as_str());
+        let thread = known.map_or_else(|| thread.as_str().into(), |(known, _)| Arc::clone(known));
         let places = header.folders.iter().map(|place| place.folder);
         Ok(MessageRow {
             note: header.note,
@@ -280,7 +302,7 @@ impl MessageTable {
             Some(header) => {
                 let is_new = header.saved_modseq > self.modseq;
                 let created = if is_new { header.saved_modseq } else { modseq };
-                Some(self.load(snapshot, header, created)?)
+                Some(self.load(snapshot, header, created, None)?)
             }
             None => None,
         };

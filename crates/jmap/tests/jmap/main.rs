@@ -6,6 +6,7 @@ mod bad_input;
 mod dialogue;
 mod email;
 mod model;
+mod text_search;
 mod world;
 
 use std::collections::BTreeSet;

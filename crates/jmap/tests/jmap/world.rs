@@ -12,8 +12,10 @@ use jmap::limits::Limits;
 use jmap::table::MessageTables;
 use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
+use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, ServerSettings, level};
+use search::FullTextIndex;
 use serde_json::{Value, json};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
@@ -28,11 +30,37 @@ pub struct World {
     /// The clock.
     pub clock: Arc<SimClock>,
     mail: Arc<MailStore>,
+    index: Option<TestIndex>,
+}
+
+/// The full-text index, and its folder.
+struct TestIndex {
+    index: Arc<FullTextIndex>,
+    _folder: tempfile::TempDir,
+}
+
+impl TestIndex {
+    fn open(databases: &Arc<Databases>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the index");
+        let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
+        let options = search::FullTextOptions { contents, thread_bytes: 16 << 20, ..Default::default() };
+        let index = FullTextIndex::open(Arc::clone(databases), folder.path(), options).expect("the index opens");
+        Self { index: Arc::new(index), _folder: folder }
+    }
 }
 
 impl World {
     /// Creates a world, which is always the same.
     pub fn new() -> Self {
+        Self::create(false)
+    }
+
+    /// Creates the same world with a full-text index.
+    pub fn with_index() -> Self {
+        Self::create(true)
+    }
+
+    fn create(has_index: bool) -> Self {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store = Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
@@ -47,8 +75,10 @@ impl World {
         for (login, quota) in OWNERS.into_iter().zip([None, None, Some(20_480)]) {
             mail.create_if_missing(&path(login), login, &name(login), quota).expect("the mail file is created");
         }
+        let index = has_index.then(|| TestIndex::open(mail.databases()));
+        let full_text = index.as_ref().map(|index| Arc::clone(&index.index));
         let services = Services {
-            accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
+            accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), full_text }),
             uploads: Arc::new(MemoryUploads::default()),
             clock: Arc::clone(&clock) as _,
             random,
@@ -61,7 +91,7 @@ impl World {
             message_id_domain: "demo.test".to_owned(),
             tables: MessageTables::default(),
         };
-        let world = Self { services, clock, mail };
+        let world = Self { services, clock, mail, index };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -71,6 +101,15 @@ impl World {
     /// Opens a mail file as the server does for delivery.
     pub fn open_as_server(&self, login: &str) -> MailFile {
         self.mail.open_as_server(&path(login)).expect("the mail file exists")
+    }
+
+    /// Updates the full-text index of a mail file.
+    pub fn update_index(&self, login: &str) {
+        let Some(TestIndex { index, .. }) = &self.index else { return };
+        let file = self.open_as_server(login);
+        let access = file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server has access");
+        while !index.update(&access, 1_000, &|| false).expect("an update").complete {}
+        index.commit().expect("a commit");
     }
 
     /// Gives a person a level in a mail file.
@@ -141,6 +180,7 @@ fn path(login: &str) -> String {
 
 struct MemoryAccounts {
     mail: Arc<MailStore>,
+    full_text: Option<Arc<FullTextIndex>>,
 }
 
 impl Accounts for MemoryAccounts {
@@ -168,5 +208,9 @@ impl Accounts for MemoryAccounts {
         let login = id.trim_start_matches('A');
         let email = format!("{login}@demo.test");
         Ok(vec![IdentityInfo { id: "I1".to_owned(), name: login.to_owned(), email }])
+    }
+
+    fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
+        Ok(self.full_text.clone())
     }
 }
