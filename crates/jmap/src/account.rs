@@ -51,7 +51,7 @@ impl Account {
     pub fn view(&self) -> MethodResult<AccountView<'_>> {
         let mut table = self.table.lock();
         let snapshot = self.file.snapshot()?;
-        table.update(&snapshot)?;
+        table.update(&snapshot, &self.file)?;
         Ok(AccountView { snapshot, table })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Conditions on metadata are decided by the table, and those on texts by the message itself, with the comparison of
 //! IMAP SEARCH. The text of such a condition is a list of words, all of which must be found; words in quotes are one.
-//! Cheap conditions are examined first. The full-text index names messages that certainly do not have a word, which need
-//! not be read; it never decides that a message matches.
+//! Cheap conditions are examined first. The full-text index names messages that certainly do not have a word, so they
+//! need not be read; it never decides that a message matches.
 
 use base::{Timestamp, ViewId};
 use mail::casemap::Needle;
@@ -287,7 +287,7 @@ impl RowFilter for Filter {
 }
 
 impl Test {
-    /// Decides the test if it needs no contents of the message.
+    /// Evaluates the test if it needs no contents of the message.
     fn decide_by_table(&self, row: &MessageRow, table: &MessageTable) -> Option<bool> {
         let has = |test: &KeywordTest, row: &MessageRow| test.is_in(row.marks, &row.keywords);
         Some(match self {

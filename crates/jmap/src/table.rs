@@ -7,9 +7,6 @@
 //! A message is in the table if it is in a mailbox that the caller may see, and is not marked `\Deleted` (RFC 8621
 //! §4.1.1). A message that leaves the table is remembered as a [`Departure`]; older ones are found in the change log by
 //! their stubs. The number of tables is bounded; one that was dropped is built again, which only costs time.
-//!
-//! Left out: a message that a later change of its Readers items hides from the caller stays until the table is built
-//! again. Its contents cannot be read.
 
 mod counts;
 mod live_list;
@@ -21,12 +18,12 @@ use std::sync::{Arc, OnceLock};
 use base::lru_map::LruMap;
 use base::sync::Mutex;
 use base::{DbNumber, Modseq, NoteId, Timestamp, Unid, ViewId};
-use mail::mailbox::MailSnapshot;
+use mail::mailbox::{MailFile, MailSnapshot};
 use mail::mime::MimeSource;
 use mail::threads::computed_thread_id;
 use notes::change_log::NoteChange;
 use notes::thread_index::thread_id_of;
-use notes::{Keyword, Marks, NoteFlags, NoteHeader};
+use notes::{Access, Identity, Keyword, Marks, NoteFlags, NoteHeader, level};
 
 pub use self::counts::Counts;
 use self::live_list::LiveLists;
@@ -161,8 +158,8 @@ struct CachedQuery {
 }
 
 impl MessageTable {
-    /// Brings the table to the state of a snapshot.
-    pub fn update(&mut self, snapshot: &MailSnapshot<'_>) -> mail::Result<()> {
+    /// Brings the table to the state of a snapshot of a mail file.
+    pub fn update(&mut self, snapshot: &MailSnapshot<'_>, file: &MailFile) -> mail::Result<()> {
         let modseq = snapshot.modseq();
         if modseq == self.modseq {
             return Ok(());
@@ -171,18 +168,29 @@ impl MessageTable {
         if !is_known || self.must_rebuild(snapshot)? {
             return self.build(snapshot);
         }
-        let mut changes = Vec::new();
-        snapshot.reading().changes(self.modseq, &mut |entry| {
-            if !matches!(entry.change, NoteChange::Left { .. }) {
-                changes.push((entry.modseq, entry.note));
-            }
-            Ok(())
-        })?;
+        let changes = self.changes(modseq, file)?;
         for (modseq, note) in changes {
             self.apply(snapshot, modseq, note)?;
         }
         self.modseq = modseq;
         Ok(())
+    }
+
+    /// Returns the notes that changed since the table was read, with the change, but at most the current one.
+    ///
+    /// The log is read as the server, because a change may have hidden a message from the caller. It may show later
+    /// changes than the snapshot of the caller; what they have changed is found again by the next update.
+    fn changes(&self, current: Modseq, file: &MailFile) -> mail::Result<Vec<(Modseq, NoteId)>> {
+        let server = Arc::new(Identity::local_server(""));
+        let access: Access<level::Reader> = file.database().authorize(&server)?;
+        let mut changes = Vec::new();
+        access.read()?.changes(self.modseq, &mut |entry| {
+            if !matches!(entry.change, NoteChange::Left { .. }) {
+                changes.push((entry.modseq.min(current), entry.note));
+            }
+            Ok(())
+        })?;
+        Ok(changes)
     }
 
     /// Updates the list of mailboxes. Returns `true` if mailboxes with messages have become visible or hidden, which
@@ -312,9 +320,12 @@ impl MessageTable {
         {
             threads.push(Arc::clone(&row.thread));
         }
-        if threads.is_empty() {
+        let is_same = |row: &MessageRow| self.rows.get(&note).is_some_and(|old| old.modseq == row.modseq);
+        if threads.is_empty() || new.as_ref().is_some_and(is_same) {
             return Ok(());
         }
+        // A change that the log shows out of order is told with the last one before it.
+        let modseq = new.as_ref().map_or(modseq, |row| row.modseq).max(self.email_modseq);
         self.email_modseq = modseq;
         let mut affected = self.mailboxes_of_threads(&threads);
         let mut lists = std::mem::take(&mut self.lists);

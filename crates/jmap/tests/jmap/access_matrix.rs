@@ -110,6 +110,30 @@ fn objects_of_other_accounts_do_not_exist() {
 }
 
 #[test]
+fn a_message_that_readers_items_hide_later_does_not_exist() {
+    let world = World::new();
+    for number in 0..2 {
+        world.deliver("alice", "INBOX", format!("Subject: {number}\r\n\r\nbody\r\n").as_bytes());
+    }
+    let query = |login: &str| world.call(login, "Email/query", json!({ "accountId": "Aalice" }));
+    let before = query("frank");
+    let id = before["ids"][0].as_str().expect("an id");
+    world.hide("alice", id);
+    assert_eq!(query("frank")["ids"], json!([before["ids"][1]]));
+    assert_eq!(query("alice")["ids"], before["ids"]);
+    let changes = json!({ "accountId": "Aalice", "sinceState": before["queryState"] });
+    let changes = |login: &str| world.call(login, "Email/changes", changes.clone());
+    assert_eq!(changes("frank")["destroyed"], json!([id]));
+    assert_eq!(changes("alice")["destroyed"], json!([]));
+    let get = world.call("frank", "Email/get", json!({ "accountId": "Aalice", "ids": [id] }));
+    assert_eq!(get["notFound"], json!([id]));
+    let mailboxes = world.call("frank", "Mailbox/get", json!({ "accountId": "Aalice", "properties": ["totalEmails"] }));
+    let total: u64 =
+        mailboxes["list"].as_array().expect("a list").iter().filter_map(|m| m["totalEmails"].as_u64()).sum();
+    assert_eq!(total, 1);
+}
+
+#[test]
 fn a_blob_that_somebody_else_has_uploaded_does_not_exist() {
     let world = World::new();
     let services = &world.services;

@@ -15,7 +15,9 @@ fn messages(count: u64) -> Vec<String> {
         words.join(" ")
     };
     let message = |number: u64| {
-        let (from, subject, body) = (text(), text(), text());
+        let from = text();
+        let subject = text();
+        let body = text();
         format!(
             "From: \"{from}\" <a{number}@demo.test>\r\nSubject: {subject}\r\nX-Tag: {}\r\nMIME-Version: 1.0\r\n\
              Content-Type: text/plain; charset=utf-8\r\n\r\n{body}\r\n",

@@ -14,7 +14,7 @@ use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, ServerSettings, level};
+use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, Item, ServerSettings, level};
 use search::FullTextIndex;
 use serde_json::{Value, json};
 use store::memory::MemoryEngine;
@@ -101,6 +101,22 @@ impl World {
     /// Opens a mail file as the server does for delivery.
     pub fn open_as_server(&self, login: &str) -> MailFile {
         self.mail.open_as_server(&path(login)).expect("the mail file exists")
+    }
+
+    /// Restricts the readers of a message to its owner.
+    pub fn hide(&self, owner: &str, email_id: &str) {
+        let file = self.open_as_server(owner);
+        let unid = email_id.trim_start_matches('M').parse().expect("an identifier");
+        let accesses = [file.depositor()];
+        let mut transaction = self.mail.databases().transaction(&accesses).expect("a transaction");
+        let mut writer = transaction.writer(0);
+        let note = writer.find(unid).expect("the store works").expect("the message exists");
+        let mut stored = writer.note(note).expect("the store works").expect("the message has contents");
+        stored.items.push(Item::readers("DocReaders", vec![name(owner).canonical().to_owned()]));
+        let updated = writer.note_update(note, stored.header.revision(), &stored.items, &stored.blobs);
+        updated.expect("the server may");
+        let ticket = transaction.commit().expect("a commit");
+        file.durable(ticket).wait().expect("the store works");
     }
 
     /// Updates the full-text index of a mail file.
