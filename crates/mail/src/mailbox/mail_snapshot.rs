@@ -149,6 +149,12 @@ impl<'f> MailSnapshot<'f> {
         Self { reading, keywords, heads }
     }
 
+    /// Returns the snapshot of the database.
+    #[must_use]
+    pub fn reading(&self) -> &DatabaseSnapshot<'f> {
+        &self.reading
+    }
+
     /// Returns the ticket that must be durable before a reply with data of this snapshot is sent.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
