@@ -1,1 +1,59 @@
-//! JMAP (RFC 8620) and JMAP for Mail (RFC 8621).
+//! JMAP (RFC 8620) and JMAP for Mail (RFC 8621): requests as bytes in, replies as bytes out, over mail files.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`mod@execute`], [`context`] | one API request: its calls in order, and the reply; what the calls share |
+//! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
+//! | [`method`] | the methods, one file each, and the table of their names and capabilities |
+//! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
+//! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
+//! | [`state`], [`changes`], [`query`], [`filter`], [`sort`] | states and `/changes`; lists, conditions and orders |
+//! | [`email_write`], [`places`], [`keyword`] | changes of messages |
+//! | [`email`] | the properties of Email, composing and excerpts: pure |
+//! | [`blob`], [`uploads`] | downloads and uploads |
+//! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
+//! | [`session`], [`push`] | the Session object; the states of accounts |
+//! | [`service`] | the requests over HTTP, with tokio |
+//! | [`backend`] | what the crate needs from the server: accounts, uploads, clock |
+//! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
+//!
+//! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is durable.
+//! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
+
+pub mod account;
+pub mod arguments;
+pub mod backend;
+pub mod blob;
+pub mod changes;
+pub mod context;
+pub mod email;
+pub mod email_write;
+pub mod envelope;
+pub mod error;
+pub mod execute;
+pub mod filter;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod keyword;
+pub mod limits;
+pub mod mailboxes;
+pub mod method;
+pub mod patch;
+pub mod places;
+pub mod push;
+pub mod query;
+pub mod reference;
+pub mod request;
+pub mod service;
+pub mod session;
+pub mod sort;
+pub mod state;
+pub mod strict_json;
+pub mod submission;
+pub mod table;
+pub mod uploads;
+
+pub use backend::{AccountInfo, Accounts, Caller, Services};
+pub use error::{MethodError, RequestProblem, SetError};
+pub use execute::{Reply, execute};
+pub use session::{SessionUrls, session, session_state};

@@ -1,0 +1,139 @@
+//! What this crate needs from the rest of the server: accounts and their mail files, uploads, clock and random numbers.
+//!
+//! The `server` crate implements [`Accounts`] over `directory` and `mail`; the tests implement it in memory. All
+//! methods may block and are called on worker threads. Who may open what is decided by the access control list of the
+//! mail file: an account that the caller may not read is not in the list and cannot be opened.
+
+use std::sync::Arc;
+
+use base::random::Random;
+use base::time::Clock;
+use mail::mailbox::MailFile;
+use mail::router::{QueueEntry, SubmissionRecord};
+use mail::submission::{RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
+use search::FullTextIndex;
+use store::Ticket;
+
+use crate::limits::Limits;
+use crate::table::MessageTables;
+use crate::uploads::Uploads;
+
+/// The party that makes a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The login, as the directory names it.
+    pub login: String,
+    /// The rights of the login, which an application password may restrict.
+    pub scope: Scope,
+}
+
+/// The rights of a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// Everything that the access control lists permit.
+    #[default]
+    All,
+    /// Reading only.
+    Reading,
+}
+
+/// An account that a caller may open: a mail file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountInfo {
+    /// The identifier: an Id (RFC 8620 §1.2), which never changes.
+    pub id: String,
+    /// The name that people read, such as an address.
+    pub name: String,
+    /// `true` if the account is the caller's own.
+    pub is_personal: bool,
+}
+
+/// An identity under which a person sends (RFC 8621 §6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityInfo {
+    /// The identifier: an Id.
+    pub id: String,
+    /// The name of the sender.
+    pub name: String,
+    /// The address.
+    pub email: String,
+}
+
+/// Access to the accounts of callers.
+pub trait Accounts: Send + Sync {
+    /// Returns the accounts that the caller may read, its own first.
+    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>>;
+
+    /// Opens the mail file of an account with the rights of the caller. Returns `None` if the account does not exist or
+    /// the caller may not read it.
+    fn open(&self, caller: &Caller, account: &str) -> mail::Result<Option<(AccountInfo, MailFile)>>;
+
+    /// Returns the identities of an account, the preferred one first.
+    fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
+
+    /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.
+    fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
+        Ok(None)
+    }
+}
+
+/// Sending of messages.
+pub trait Outbox: Send + Sync {
+    /// Accepts a message, and writes the document about it in the same transaction.
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest>;
+
+    /// Withdraws a message that is held, and changes the document about it in the same transaction. Returns `None` if
+    /// it is too late.
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
+
+    /// Returns the queued message with an identifier.
+    fn queued_message(&self, id: &str) -> Option<QueueEntry>;
+
+    /// Returns the maximum number of recipients of a message.
+    fn recipients_max(&self) -> usize;
+
+    /// Returns the maximum number of bytes of a message.
+    fn message_bytes_max(&self) -> u64;
+}
+
+impl Outbox for SubmissionService {
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+        self.submit_recorded(request, recorded)
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        Self::withdraw(self, id, record)
+    }
+
+    fn queued_message(&self, id: &str) -> Option<QueueEntry> {
+        Self::queued_message(self, id)
+    }
+
+    fn recipients_max(&self) -> usize {
+        self.options().recipients_max
+    }
+
+    fn message_bytes_max(&self) -> u64 {
+        self.options().message_bytes_max
+    }
+}
+
+/// What all requests share.
+pub struct Services {
+    /// The accounts.
+    pub accounts: Arc<dyn Accounts>,
+    /// The uploads.
+    pub uploads: Arc<dyn Uploads>,
+    /// Accepts and withdraws messages.
+    pub outbox: Arc<dyn Outbox>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Random numbers, for identifiers of messages.
+    pub random: Arc<dyn Random>,
+    /// The limits that the Session object states.
+    pub limits: Limits,
+    /// The domain of the identifiers of new messages.
+    pub message_id_domain: String,
+    /// The messages of mail files in memory.
+    pub tables: MessageTables,
+}

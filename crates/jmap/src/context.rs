@@ -1,0 +1,95 @@
+//! What the method calls of a request share: the caller, created objects, and the ticket of the reply.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use store::Ticket;
+
+use crate::account::{Account, AccountView};
+use crate::backend::{Caller, Services};
+use crate::error::{MethodError, MethodResult};
+
+/// What the calls of a request share.
+pub struct Context<'r> {
+    /// The services of the server.
+    pub services: &'r Services,
+    /// The party that makes the request.
+    pub caller: &'r Caller,
+    /// The identifiers of the objects that were created, by creation id.
+    pub created_ids: BTreeMap<String, String>,
+    ticket: Ticket,
+    /// Responses of methods that the current call has made besides its own.
+    implicit: Vec<(&'static str, Map<String, Value>)>,
+}
+
+impl<'r> Context<'r> {
+    /// Creates the context of a request.
+    #[must_use]
+    pub fn new(services: &'r Services, caller: &'r Caller, created_ids: BTreeMap<String, String>) -> Self {
+        Self { services, caller, created_ids, ticket: Ticket::NONE, implicit: Vec::new() }
+    }
+
+    /// Returns the ticket that must be durable before the reply leaves the server.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Returns the responses that [`Context::respond_also`] has added since the last call.
+    pub fn take_implicit(&mut self) -> Vec<(&'static str, Map<String, Value>)> {
+        std::mem::take(&mut self.implicit)
+    }
+
+    /// Opens an account.
+    pub fn account(&self, id: &str) -> MethodResult<Account> {
+        Account::open(self.services, self.caller, id)
+    }
+
+    /// Opens an account for changes. Returns `accountReadOnly` if the caller can change nothing in it.
+    pub fn writable_account(&self, id: &str) -> MethodResult<Account> {
+        let account = self.account(id)?;
+        if account.is_read_only { Err(MethodError::new("accountReadOnly")) } else { Ok(account) }
+    }
+
+    /// Takes a view of an account. The reply waits until what it shows is durable.
+    pub fn view<'a>(&mut self, account: &'a Account) -> MethodResult<AccountView<'a>> {
+        let view = account.view()?;
+        self.wait_for(view.snapshot.ticket());
+        Ok(view)
+    }
+
+    /// Lets the reply wait for a ticket.
+    pub fn wait_for(&mut self, ticket: Ticket) {
+        self.ticket = self.ticket.max(ticket);
+    }
+
+    /// Returns the identifier of an object: itself, or the one that was created with `#` and a creation id.
+    #[must_use]
+    pub fn resolve_id(&self, id: &str) -> Option<String> {
+        match id.strip_prefix('#') {
+            Some(creation_id) => self.created_ids.get(creation_id).cloned(),
+            None => Some(id.to_owned()),
+        }
+    }
+
+    /// Adds the response of a method that the current call has made besides its own.
+    pub fn respond_also(&mut self, name: &'static str, arguments: Map<String, Value>) {
+        self.implicit.push((name, arguments));
+    }
+
+    /// Checks that a `/get` may have so many objects.
+    pub fn check_get_count(&self, count: usize) -> MethodResult<()> {
+        if count as u64 > self.services.limits.get_objects_max {
+            return Err(MethodError::described("requestTooLarge", "there are more ids than maxObjectsInGet"));
+        }
+        Ok(())
+    }
+
+    /// Checks that a `/set` may have so many objects.
+    pub fn check_set_count(&self, count: usize) -> MethodResult<()> {
+        if count as u64 > self.services.limits.set_objects_max {
+            return Err(MethodError::described("requestTooLarge", "there are more objects than maxObjectsInSet"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,396 @@
+//! Changes of messages: what Email/set, Email/import and Email/copy have in common.
+//!
+//! All changes of a call are one transaction. The old state is that of the moment at which the transaction has the lock
+//! of the mail file, and the new state is that of the transaction itself, so no change of another client is between
+//! them. An object that cannot be changed does not keep the others from being changed.
+//!
+//! Messages are composed and split into their parts before the lock is taken.
+
+use std::collections::{BTreeSet, HashMap};
+
+use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
+use mail::message::PreparedMessage;
+use notes::{Marks, Transaction, Writer};
+use serde_json::{Map, Value, json};
+
+use crate::account::{Account, AccountView};
+use crate::context::Context;
+use crate::error::{MethodError, MethodResult, SetError};
+use crate::keyword;
+use crate::limits::STORED_BYTES_MAX;
+use crate::patch::Patch;
+use crate::places;
+use crate::table::MessageRow;
+
+/// A message that is ready to be stored.
+pub struct NewEmail {
+    /// The identifiers of the mailboxes.
+    pub mailbox_ids: Vec<String>,
+    /// The keywords.
+    pub keywords: BTreeSet<String>,
+    /// The time of receipt. `None` stands for the current time.
+    pub received: Option<Timestamp>,
+    /// The message.
+    pub prepared: PreparedMessage,
+    /// Properties that the client left out, so that the reply tells them.
+    pub defaults: Vec<&'static str>,
+}
+
+/// The changes of a call.
+#[derive(Default)]
+pub struct EmailChangesWanted {
+    /// `ifInState`.
+    pub if_in_state: Option<String>,
+    /// Messages to create, by creation id.
+    pub create: Vec<(String, Result<NewEmail, SetError>)>,
+    /// Patches, by the id that the client used.
+    pub update: Vec<(String, Value)>,
+    /// Messages to destroy, by the id that the client used.
+    pub destroy: Vec<String>,
+}
+
+/// What a call has changed.
+pub struct EmailChangesMade {
+    /// The state before.
+    pub old_state: String,
+    /// The state after.
+    pub new_state: String,
+    /// Created messages, by creation id.
+    pub created: Vec<(String, Result<Value, SetError>)>,
+    /// Changed messages, by the id that the client used.
+    pub updated: Vec<(String, Result<(), SetError>)>,
+    /// Destroyed messages, by the id that the client used.
+    pub destroyed: Vec<(String, Result<(), SetError>)>,
+}
+
+impl EmailChangesMade {
+    /// Adds the members `created`, `updated` and so on of a `/set` to a reply.
+    pub fn add_to(&self, reply: &mut Map<String, Value>) {
+        let created = self.created.iter().map(|(id, result)| (id, result.clone()));
+        add_outcomes(reply, ["created", "notCreated"], created);
+        let updated = self.updated.iter().map(|(id, result)| (id, result.clone().map(|()| Value::Null)));
+        add_outcomes(reply, ["updated", "notUpdated"], updated);
+        let gone = self.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id);
+        let gone: Vec<&String> = gone.collect();
+        reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
+        let failed =
+            self.destroyed.iter().filter_map(|(id, result)| Some((id.clone(), result.as_ref().err()?.to_json())));
+        let failed: Map<String, Value> = failed.collect();
+        reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
+    }
+}
+
+/// Adds the outcomes of creations or updates to a reply: objects by id, and errors by id.
+pub fn add_outcomes<'i>(
+    reply: &mut Map<String, Value>,
+    names: [&str; 2],
+    outcomes: impl Iterator<Item = (&'i String, Result<Value, SetError>)>,
+) {
+    let mut done = Map::new();
+    let mut failed = Map::new();
+    for (id, result) in outcomes {
+        match result {
+            Ok(object) => done.insert(id.clone(), object),
+            Err(error) => failed.insert(id.clone(), error.to_json()),
+        };
+    }
+    for (name, members) in names.into_iter().zip([done, failed]) {
+        reply.insert(name.to_owned(), if members.is_empty() { Value::Null } else { Value::Object(members) });
+    }
+}
+
+/// Prepares messages for storage, and limits the sum of their sizes.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    bytes: u64,
+}
+
+impl Preparation {
+    /// Prepares a message.
+    pub fn prepare(&mut self, account: &Account, raw: &[u8]) -> Result<PreparedMessage, SetError> {
+        let options = account.file.mail().options();
+        let bytes = raw.len() as u64;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if bytes > options.message_bytes_max || self.bytes > STORED_BYTES_MAX {
+            return Err(SetError::described("tooLarge", "the message is larger than the server accepts"));
+        }
+        let databases = account.file.mail().databases();
+        Ok(PreparedMessage::new(databases, raw, options.separate_bytes_min)?)
+    }
+}
+
+/// Makes the changes of a call.
+pub fn write(
+    context: &mut Context<'_>,
+    account: &Account,
+    wanted: EmailChangesWanted,
+) -> MethodResult<EmailChangesMade> {
+    let accesses = [account.file.depositor()];
+    let databases = account.file.mail().databases();
+    let mut transaction = databases.transaction(&accesses)?;
+    let view = context.view(account)?;
+    let old_state = view.email_state();
+    if wanted.if_in_state.as_ref().is_some_and(|state| *state != old_state) {
+        return Err(MethodError::new("stateMismatch"));
+    }
+    let limit = account.file.database().record().options.quota_bytes;
+    let mut set = EmailTransaction { view: &view, known: HashMap::new(), created: HashMap::new(), limit, modseq: None };
+    let made = set.run(context, &mut transaction, wanted);
+    let EmailTransaction { created, modseq, .. } = set;
+    let ticket = transaction.commit()?;
+    drop(view);
+    context.wait_for(ticket);
+    let new_state = modseq.map(|modseq| account.file.database().modseq_to_client(modseq).to_string());
+    let new_state = new_state.unwrap_or_else(|| old_state.clone());
+    let created = finish_created(context, account, made.created, &created)?;
+    Ok(EmailChangesMade { old_state, new_state, created, updated: made.updated, destroyed: made.destroyed })
+}
+
+/// The outcomes of a transaction before it is committed.
+struct Outcomes {
+    created: Vec<(String, Result<Vec<&'static str>, SetError>)>,
+    updated: Vec<(String, Result<(), SetError>)>,
+    destroyed: Vec<(String, Result<(), SetError>)>,
+}
+
+/// Keywords and mailboxes of a message in a transaction.
+#[derive(Clone)]
+struct Known {
+    marks: Marks,
+    keywords: BTreeSet<String>,
+    places: BTreeSet<ViewId>,
+}
+
+struct EmailTransaction<'t> {
+    view: &'t AccountView<'t>,
+    /// Messages that the transaction has created or changed.
+    known: HashMap<NoteId, Known>,
+    /// Created messages, by creation id.
+    created: HashMap<String, (NoteId, Unid)>,
+    /// The quota in bytes.
+    limit: Option<u64>,
+    /// The modseq of the transaction, once it has changed something.
+    modseq: Option<Modseq>,
+}
+
+impl EmailTransaction<'_> {
+    fn run(
+        &mut self,
+        context: &mut Context<'_>,
+        transaction: &mut Transaction<'_>,
+        wanted: EmailChangesWanted,
+    ) -> Outcomes {
+        let mut writer = transaction.writer(0);
+        let mut created = Vec::new();
+        for (creation_id, new) in wanted.create {
+            let defaults = new.and_then(|new| self.create(context, &mut writer, &creation_id, new));
+            created.push((creation_id, defaults));
+        }
+        let doomed: BTreeSet<String> = wanted.destroy.iter().cloned().collect();
+        let mut updated = Vec::new();
+        for (id, patch) in wanted.update {
+            let is_doomed = doomed.contains(&id);
+            let result = match is_doomed {
+                true => Err(SetError::new("willDestroy")),
+                false => self.update(context, &mut writer, &id, &patch),
+            };
+            updated.push((id, result));
+        }
+        let mut destroyed = Vec::new();
+        for id in wanted.destroy {
+            let result = self.destroy(context, &mut writer, &id);
+            destroyed.push((id, result));
+        }
+        Outcomes { created, updated, destroyed }
+    }
+
+    fn create(
+        &mut self,
+        context: &mut Context<'_>,
+        writer: &mut Writer<'_, '_>,
+        creation_id: &str,
+        new: NewEmail,
+    ) -> Result<Vec<&'static str>, SetError> {
+        let resolve = |id: &str| context.resolve_id(id);
+        let max = context.services.limits.mailboxes_per_email_max;
+        let places = places::resolve(&new.mailbox_ids, self.view.table.mailboxes(), &resolve, max)?;
+        let bytes = writer.bytes_used().saturating_add(new.prepared.length());
+        if self.limit.is_some_and(|limit| bytes > limit) {
+            return Err(SetError::described("overQuota", "the quota of the mail file is used up"));
+        }
+        let flags = keyword::to_flags(&new.keywords, Marks::NONE);
+        let unid = Unid::generate(&*context.services.random);
+        let mut note = new.prepared.note(writer)?;
+        note.unid = Some(unid);
+        note.received = new.received;
+        note.marks = flags.marks;
+        note.keywords = flags.keywords;
+        note.folders = places.iter().copied().collect();
+        let note = writer.note_create(note)?;
+        self.modseq = Some(writer.modseq());
+        self.known.insert(note, Known { marks: flags.marks, keywords: new.keywords, places });
+        self.created.insert(creation_id.to_owned(), (note, unid));
+        context.created_ids.insert(creation_id.to_owned(), format!("M{unid}"));
+        Ok(new.defaults)
+    }
+
+    /// Returns the note of an id that a client used.
+    fn find(&self, context: &Context<'_>, id: &str) -> Result<NoteId, SetError> {
+        if let Some((note, _)) = id.strip_prefix('#').and_then(|creation_id| self.created.get(creation_id)) {
+            return Ok(*note);
+        }
+        let row = context.resolve_id(id).and_then(|id| self.view.table.email(&id));
+        row.map(|row| row.note).ok_or_else(|| SetError::new("notFound"))
+    }
+
+    /// Returns what is known of a message.
+    fn state_of(&self, note: NoteId) -> Option<Known> {
+        if let Some(known) = self.known.get(&note) {
+            return Some(known.clone());
+        }
+        let row = self.view.table.row(note)?;
+        let names = keyword::names(row.marks, &row.keywords, self.view.snapshot.keywords());
+        let keywords = names.into_iter().collect();
+        Some(Known { marks: row.marks, keywords, places: row.places.iter().copied().collect() })
+    }
+
+    fn update(
+        &mut self,
+        context: &Context<'_>,
+        writer: &mut Writer<'_, '_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<(), SetError> {
+        let note = self.find(context, id)?;
+        let before = self.state_of(note).ok_or_else(|| SetError::new("notFound"))?;
+        let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
+        let row = self.view.table.row(note);
+        let after = self.patched(context, &before, &Patch::parse(patch)?, row)?;
+        let mut is_changed = places::change(writer, note, &before.places, &after.places)?;
+        if after.keywords != before.keywords {
+            let flags = keyword::to_flags(&after.keywords, before.marks);
+            is_changed |= writer.marks_set(note, flags.marks, &flags.keywords)?;
+        }
+        if is_changed {
+            self.modseq = Some(writer.modseq());
+        }
+        self.known.insert(note, after);
+        Ok(())
+    }
+
+    /// Applies a patch to keywords and mailboxes. Other properties must have the value that they have.
+    fn patched(
+        &self,
+        context: &Context<'_>,
+        before: &Known,
+        patch: &Patch,
+        row: Option<&MessageRow>,
+    ) -> Result<Known, SetError> {
+        let list = self.view.table.mailboxes();
+        let mut after = before.clone();
+        let mut ids: BTreeSet<String> =
+            before.places.iter().filter_map(|view| list.by_view(*view)).map(|mailbox| mailbox.id.clone()).collect();
+        let mut is_moved = false;
+        for (tokens, value) in patch.entries() {
+            let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+            match tokens.as_slice() {
+                ["keywords"] => after.keywords = keyword::parse(value)?,
+                ["keywords", name] => set_member(&mut after.keywords, &name.to_ascii_lowercase(), value, "keywords")?,
+                ["mailboxIds"] => {
+                    let named = places::parse(value)?;
+                    ids = named.iter().map(|id| context.resolve_id(id).unwrap_or_else(|| id.clone())).collect();
+                    is_moved = true;
+                }
+                ["mailboxIds", id] => {
+                    let id = context.resolve_id(id).unwrap_or_else(|| (*id).to_owned());
+                    set_member(&mut ids, &id, value, "mailboxIds")?;
+                    is_moved = true;
+                }
+                [name] => check_unchanged(name, value, row)?,
+                [name, ..] => return Err(SetError::invalid_properties(&[name], "the property cannot be changed")),
+                [] => {}
+            }
+        }
+        if after.keywords.iter().any(|name| !keyword::is_valid(name)) {
+            return Err(SetError::invalid_properties(&["keywords"], "a keyword is not valid"));
+        }
+        if is_moved {
+            let ids: Vec<String> = ids.into_iter().collect();
+            let max = context.services.limits.mailboxes_per_email_max;
+            after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()), max)?;
+        }
+        Ok(after)
+    }
+
+    fn destroy(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, id: &str) -> Result<(), SetError> {
+        let note = self.find(context, id)?;
+        if !writer.note_delete_permanently(note)? {
+            return Err(SetError::new("notFound"));
+        }
+        self.modseq = Some(writer.modseq());
+        self.known.remove(&note);
+        Ok(())
+    }
+}
+
+/// Adds a member to a set, or removes it.
+fn set_member(set: &mut BTreeSet<String>, name: &str, value: &Value, property: &str) -> Result<(), SetError> {
+    match value {
+        Value::Bool(true) => set.insert(name.to_owned()),
+        Value::Null => set.remove(name),
+        _ => return Err(SetError::invalid_properties(&[property], "a member is true or null")),
+    };
+    Ok(())
+}
+
+/// Checks that a property that cannot be changed is set to its value.
+fn check_unchanged(name: &str, value: &Value, row: Option<&MessageRow>) -> Result<(), SetError> {
+    let current = row.and_then(|row| match name {
+        "id" => Some(json!(&*row.email_id)),
+        "blobId" => Some(json!(row.blob_id())),
+        "threadId" => Some(json!(&*row.thread)),
+        "size" => Some(json!(row.size)),
+        "receivedAt" => Some(json!(row.received.to_rfc3339())),
+        _ => None,
+    });
+    if current.as_ref() == Some(value) {
+        return Ok(());
+    }
+    Err(SetError::invalid_properties(&[name], "the property cannot be changed"))
+}
+
+/// Returns the objects that tell clients of created messages.
+fn finish_created(
+    context: &mut Context<'_>,
+    account: &Account,
+    outcomes: Vec<(String, Result<Vec<&'static str>, SetError>)>,
+    created: &HashMap<String, (NoteId, Unid)>,
+) -> MethodResult<Vec<(String, Result<Value, SetError>)>> {
+    if created.is_empty() {
+        return Ok(outcomes.into_iter().map(|(id, result)| (id, result.map(|_| Value::Null))).collect());
+    }
+    let view = context.view(account)?;
+    let describe = |creation_id: &str, defaults: Vec<&'static str>| {
+        let Some((_, unid)) = created.get(creation_id) else { return Value::Null };
+        let id = format!("M{unid}");
+        let Some(row) = view.table.email(&id) else { return json!({ "id": id }) };
+        let mut object = json!({
+            "id": id,
+            "blobId": row.blob_id(),
+            "threadId": &*row.thread,
+            "size": row.size,
+        });
+        for name in defaults {
+            object[name] = match name {
+                "receivedAt" => json!(row.received.to_rfc3339()),
+                _ => json!({}),
+            };
+        }
+        object
+    };
+    let finish = |(creation_id, result): (String, Result<Vec<&'static str>, SetError>)| {
+        let result = result.map(|defaults| describe(&creation_id, defaults));
+        (creation_id, result)
+    };
+    Ok(outcomes.into_iter().map(finish).collect())
+}

@@ -1,0 +1,31 @@
+//! The entry point for fuzzing: any bytes as a request, with its references and patches.
+
+use serde_json::Value;
+
+use crate::limits::Limits;
+use crate::patch::Patch;
+use crate::reference::{Resolver, Response};
+use crate::request::Request;
+
+/// Parses bytes as a request, resolves its references against its own arguments, and applies objects in it as patches.
+/// Panics only if an invariant is violated.
+pub fn check_arbitrary_bytes(data: &[u8]) {
+    let Ok(request) = Request::parse(data, &Limits::default()) else { return };
+    let mut resolver = Resolver::default();
+    let mut responses = Vec::new();
+    for call in request.calls {
+        for value in call.arguments.values() {
+            let Value::Object(object) = value else { continue };
+            if let Ok(patch) = Patch::parse(object) {
+                let mut target = call.arguments.clone();
+                if patch.apply(&mut target).is_ok() {
+                    assert!(target.len() <= call.arguments.len() + object.len(), "a patch adds its entries only");
+                }
+            }
+        }
+        let resolved = resolver.resolve(call.arguments, &responses);
+        let Ok(arguments) = resolved else { continue };
+        assert!(arguments.keys().all(|name| !name.starts_with('#') || name.starts_with("##")), "nothing is unresolved");
+        responses.push(Response { name: call.name, arguments: Value::Object(arguments), call_id: call.id });
+    }
+}

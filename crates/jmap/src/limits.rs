@@ -1,0 +1,171 @@
+//! Every limit of this crate.
+//!
+//! The limits that clients must know are in [`Limits`], which the Session object shows as they are. The others bound
+//! memory and time, and are constants.
+
+use std::time::Duration;
+
+/// The limits that the Session object states (RFC 8620 §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `maxSizeUpload`: number of bytes of an upload.
+    pub upload_bytes_max: u64,
+    /// `maxConcurrentUpload`: number of uploads of an account at the same time.
+    pub concurrent_uploads_max: u64,
+    /// `maxSizeRequest`: number of bytes of a request.
+    pub request_bytes_max: u64,
+    /// `maxConcurrentRequests`: number of requests of an account at the same time.
+    pub concurrent_requests_max: u64,
+    /// `maxCallsInRequest`: number of method calls of a request.
+    pub calls_max: u64,
+    /// `maxObjectsInGet`: number of objects that a call of a `/get` names.
+    pub get_objects_max: u64,
+    /// `maxObjectsInSet`: number of objects that a call of a `/set` creates, changes and destroys.
+    pub set_objects_max: u64,
+    /// `maxMailboxesPerEmail` (RFC 8621 §1.3.1): number of mailboxes that a message is in at the same time.
+    pub mailboxes_per_email_max: u64,
+    /// `maxSizeAttachmentsPerEmail` (RFC 8621 §1.3.1), and the size of a message that the server stores.
+    pub message_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            upload_bytes_max: 50 << 20,
+            concurrent_uploads_max: 4,
+            request_bytes_max: 10 << 20,
+            concurrent_requests_max: 8,
+            calls_max: 32,
+            get_objects_max: 1_000,
+            set_objects_max: 1_000,
+            mailboxes_per_email_max: 1,
+            message_bytes_max: 50 << 20,
+        }
+    }
+}
+
+/// Depth of the JSON of a request: arrays and objects within each other.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Number of values, arrays and objects in the JSON of a request.
+pub const JSON_VALUES_MAX: usize = 500_000;
+
+/// Number of values that all back-references of a request may copy.
+pub const REFERENCED_VALUES_MAX: usize = 500_000;
+
+/// Number of bytes of the reply to a request. Calls beyond it fail.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// Number of bytes of a call's identifier.
+pub const CALL_ID_BYTES_MAX: usize = 256;
+
+/// Number of characters of an Id (RFC 8620 §1.2).
+pub const ID_CHARACTERS_MAX: usize = 255;
+
+/// Number of entries of `createdIds` of a request.
+pub const CREATED_IDS_MAX: usize = 10_000;
+
+/// Number of conditions and operators of a filter.
+pub const FILTER_CONDITIONS_MAX: usize = 256;
+
+/// Depth of the operators of a filter.
+pub const FILTER_DEPTH_MAX: usize = 16;
+
+/// Number of comparators of a sort.
+pub const COMPARATORS_MAX: usize = 16;
+
+/// Number of words of a text condition.
+pub const FILTER_WORDS_MAX: usize = 32;
+
+/// Number of ids that a query returns.
+pub const QUERY_IDS_MAX: u64 = 50_000;
+
+/// Number of objects in the answer of a `/changes` without `maxChanges`.
+pub const CHANGES_MAX: usize = 10_000;
+
+/// Number of mail files whose messages are kept in memory.
+pub const TABLES_MAX: usize = 256;
+
+/// Number of messages that left a mailbox and are remembered in memory.
+pub const DEPARTURES_MAX: usize = 100_000;
+
+/// Number of results of queries that are kept for a mail file.
+pub const CACHED_QUERIES_MAX: usize = 4;
+
+/// Number of bytes of a keyword (RFC 8621 §4.1.1).
+pub const KEYWORD_BYTES_MAX: usize = 255;
+
+/// Number of bytes of the name of a mailbox, without those of its parents.
+pub const MAILBOX_NAME_BYTES_MAX: usize = 255;
+
+/// Number of levels of mailboxes.
+pub const MAILBOX_DEPTH_MAX: usize = 16;
+
+/// Number of bytes of all messages that one call of a `/set` or an `/import` stores.
+pub const STORED_BYTES_MAX: u64 = 128 << 20;
+
+/// Number of messages that are deleted in one transaction when their mailbox is destroyed.
+pub const DESTROY_BATCH_MAX: usize = 1_000;
+
+/// Number of entries of a patch.
+pub const PATCH_ENTRIES_MAX: usize = 10_000;
+
+/// Number of bytes of all uploads of an account that are not used yet.
+pub const UPLOADS_ACCOUNT_BYTES_MAX: u64 = 250 << 20;
+
+/// Number of bytes of all uploads in memory.
+pub const UPLOADS_BYTES_MAX: u64 = 1 << 30;
+
+/// Number of uploads of an account.
+pub const UPLOADS_PER_ACCOUNT_MAX: usize = 1_000;
+
+/// Time after which an upload is removed.
+pub const UPLOAD_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Number of characters of a media type that an upload keeps.
+pub const MEDIA_TYPE_BYTES_MAX: usize = 127;
+
+/// Number of octets of the excerpt of a message (RFC 8621 §5).
+pub const SNIPPET_OCTETS_MAX: usize = 255;
+
+/// Number of bytes of the text of an out of office reply.
+pub const VACATION_TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Number of parts from which `Blob/upload` puts a blob together.
+pub const BLOB_SOURCES_MAX: usize = 64;
+
+/// Time for which a message can be held before it is sent (`maxDelayedSend`).
+pub const DELAYED_SEND_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Time in which the repetition of a request to send gets the result of the first one.
+pub const REPEATED_REQUEST_TIME_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// Time for which the document about a sent message is kept.
+pub const SUBMISSION_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Number of documents about sent messages that one call removes.
+pub const EXPIRED_SUBMISSIONS_MAX: usize = 20;
+
+/// Number of requests of all accounts at the same time.
+pub const REQUESTS_MAX: usize = 1_000;
+
+/// Number of uploads of all accounts at the same time.
+pub const UPLOADS_MAX: usize = 200;
+
+/// Number of event sources of one account.
+pub const EVENT_SOURCES_PER_ACCOUNT_MAX: usize = 10;
+
+/// Number of event sources of all accounts.
+pub const EVENT_SOURCES_MAX: usize = 10_000;
+
+/// Number of bytes of the identifier of an event.
+pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
+
+/// Time for which an event waits for further changes.
+pub const EVENT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Shortest time between two pings.
+pub const EVENT_PING_MIN: Duration = Duration::from_secs(5);
+
+/// Longest time between two pings, and that of the comments without pings.
+pub const EVENT_PING_MAX: Duration = Duration::from_secs(300);

@@ -1,0 +1,80 @@
+//! Blob/get (RFC 9404 §4.2): the bytes of blobs, or ranges of them, as text or base64.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::arguments::Arguments;
+use crate::blob::BlobReader;
+use crate::context::Context;
+use crate::error::{MethodError, MethodResult};
+use crate::limits::REPLY_BYTES_MAX;
+
+const PROPERTIES: [&str; 4] = ["data", "data:asText", "data:asBase64", "size"];
+
+/// Runs the method.
+pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let account_id = arguments.account_id()?;
+    let ids = arguments.texts("ids")?;
+    let ids = ids.ok_or_else(|| MethodError::invalid_arguments("ids is missing"))?;
+    let properties = arguments.texts("properties")?.unwrap_or_else(|| vec!["data".to_owned(), "size".to_owned()]);
+    let offset = arguments.unsigned("offset")?.unwrap_or(0);
+    let length = arguments.unsigned("length")?;
+    arguments.finish()?;
+    if let Some(name) = properties.iter().find(|name| !PROPERTIES.contains(&name.as_str()) && *name != "id") {
+        return Err(MethodError::invalid_arguments(format!("there is no property {name}")));
+    }
+    context.check_get_count(ids.len())?;
+    let account = context.account(&account_id)?;
+    let blobs = BlobReader::new(context.services, context.caller, &account);
+    let mut list = Vec::new();
+    let mut not_found = Vec::new();
+    let mut reply_bytes = 0_usize;
+    for id in ids {
+        let resolved = context.resolve_id(&id);
+        let Some(blob) = resolved.map(|id| blobs.read(&id)).transpose()?.flatten() else {
+            not_found.push(id);
+            continue;
+        };
+        let object = describe(&id, &blob.bytes, &properties, (offset, length));
+        reply_bytes = reply_bytes.saturating_add(object.to_string().len());
+        if reply_bytes > REPLY_BYTES_MAX {
+            return Err(MethodError::described("requestTooLarge", "the blobs are too large for one reply"));
+        }
+        list.push(object);
+    }
+    let ticket = blobs.ticket();
+    context.wait_for(ticket);
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(account_id));
+    reply.insert("list".to_owned(), Value::Array(list));
+    reply.insert("notFound".to_owned(), json!(not_found));
+    Ok(reply)
+}
+
+fn describe(id: &str, bytes: &[u8], properties: &[String], (offset, length): (u64, Option<u64>)) -> Value {
+    let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let start = place(offset).min(bytes.len());
+    let end = length.map_or(bytes.len(), |length| start.saturating_add(place(length)).min(bytes.len()));
+    let is_truncated = place(offset) > bytes.len()
+        || length.is_some_and(|length| place(offset).saturating_add(place(length)) > bytes.len());
+    let range = &bytes[start..end];
+    let text = std::str::from_utf8(range).ok();
+    let mut object = json!({ "id": id });
+    for name in properties {
+        match (name.as_str(), text) {
+            ("size", _) => object["size"] = json!(bytes.len()),
+            ("data" | "data:asText", Some(text)) => object["data:asText"] = json!(text),
+            ("data:asText", None) => object["data:asText"] = Value::Null,
+            ("data" | "data:asBase64", _) => object["data:asBase64"] = json!(STANDARD.encode(range)),
+            _ => {}
+        }
+    }
+    if text.is_none() && properties.iter().any(|name| name == "data" || name == "data:asText") {
+        object["isEncodingProblem"] = json!(true);
+    }
+    if is_truncated {
+        object["isTruncated"] = json!(true);
+    }
+    object
+}

@@ -1,0 +1,89 @@
+//! Email/get (RFC 8621 §4.2): messages by id, with the properties that the client names.
+//!
+//! A message is read only if one of its properties needs that. A message that is damaged or hidden is not found.
+
+use serde_json::{Map, Value};
+
+use super::get_call::GetCall;
+use crate::account::AccountView;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
+use crate::error::{MethodError, MethodResult};
+use crate::keyword;
+use crate::limits::REPLY_BYTES_MAX;
+use crate::table::MessageRow;
+
+/// The arguments about bodies, which [`BodyOptions`] reads.
+pub(super) const BODY_ARGUMENTS: [&str; 5] =
+    ["bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"];
+
+/// Runs the method.
+pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = GetCall::parse(context, &mut arguments)?;
+    let options = BodyOptions::from_arguments(&arguments.take_all(&BODY_ARGUMENTS));
+    let options = options.map_err(MethodError::invalid_arguments)?;
+    arguments.finish()?;
+    let properties = parse_properties(call.properties.as_deref(), EmailProperty::defaults)?;
+    let account = context.account(&call.account_id)?;
+    let view = context.view(&account)?;
+    let all = || view.table.rows().map(|row| row.email_id.to_string()).collect();
+    let wanted = call.wanted(context, all)?;
+    let mut bytes_left = REPLY_BYTES_MAX;
+    let find = |id: &str| {
+        let Some(row) = view.table.email(id) else { return Ok(None) };
+        let object = object_of(&view, row, &properties, &options)?;
+        if let Some(object) = &object {
+            let bytes = object.to_string().len();
+            bytes_left = bytes_left
+                .checked_sub(bytes)
+                .ok_or_else(|| MethodError::described("requestTooLarge", "the messages are too large for one reply"))?;
+        }
+        Ok(object)
+    };
+    // The object has the wanted properties already, under the names that the client used.
+    let call = GetCall { properties: None, ..call };
+    call.answer(context, &view.email_state(), wanted, find)
+}
+
+/// Parses the names of properties. The id is always among them.
+pub(super) fn parse_properties(
+    names: Option<&[String]>,
+    defaults: impl FnOnce() -> Vec<EmailProperty>,
+) -> MethodResult<Vec<EmailProperty>> {
+    let Some(names) = names else { return Ok(defaults()) };
+    let mut properties = Vec::with_capacity(names.len() + 1);
+    for name in std::iter::once("id").chain(names.iter().map(String::as_str).filter(|name| *name != "id")) {
+        let property = EmailProperty::parse(name);
+        properties.push(property.ok_or_else(|| MethodError::invalid_arguments(format!("no property {name}")))?);
+    }
+    Ok(properties)
+}
+
+fn object_of(
+    view: &AccountView<'_>,
+    row: &MessageRow,
+    properties: &[EmailProperty],
+    options: &BodyOptions,
+) -> MethodResult<Option<Value>> {
+    let metadata = metadata_of(view, row);
+    if properties.iter().all(EmailProperty::is_metadata) {
+        return Ok(Some(Value::Object(email_object(&[], &metadata, properties, options))));
+    }
+    let raw = view.raw(row)?;
+    Ok(raw.map(|raw| Value::Object(email_object(&raw, &metadata, properties, options))))
+}
+
+fn metadata_of(view: &AccountView<'_>, row: &MessageRow) -> EmailMetadata {
+    let mailboxes = view.table.mailboxes();
+    let ids = row.places.iter().filter_map(|place| mailboxes.by_view(*place)).map(|mailbox| mailbox.id.clone());
+    EmailMetadata {
+        id: Some(row.email_id.to_string()),
+        blob_id: row.blob_id(),
+        thread_id: Some(row.thread.to_string()),
+        mailbox_ids: Some(ids.collect()),
+        keywords: Some(keyword::names(row.marks, &row.keywords, view.snapshot.keywords())),
+        size: row.size,
+        received_at: Some(row.received),
+    }
+}

@@ -1,0 +1,85 @@
+//! Email/queryChanges (RFC 8621 §4.5): how a list changed, exactly and for all filters and orders.
+//!
+//! Every message that changed is removed from the client's list and added again at its place if it is in the list now.
+//! If the place of a message depends on others of its thread, that goes for all messages of the threads that changed.
+//! So the list of a client becomes what Email/query returns now, whatever it was before.
+
+use std::collections::{BTreeSet, HashSet};
+
+use base::NoteId;
+use serde_json::{Map, Value, json};
+
+use crate::account::AccountView;
+use crate::arguments::Arguments;
+use crate::changes::{EmailChanges, parse_max_changes};
+use crate::context::Context;
+use crate::error::{MethodError, MethodResult};
+use crate::query::{EmailQuery, QueryArguments};
+use crate::state::State;
+
+/// Runs the method.
+pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let account_id = arguments.account_id()?;
+    let definition = QueryArguments::parse(&mut arguments)?;
+    let since_text = arguments.required_text("sinceQueryState")?;
+    let max = parse_max_changes(&mut arguments)?;
+    let up_to = arguments.text("upToId")?;
+    let wants_total = arguments.flag("calculateTotal")?;
+    arguments.finish()?;
+    let account = context.account(&account_id)?;
+    let mut view = context.view(&account)?;
+    let mut query = EmailQuery::parse(&definition, &view)?;
+    let since = State::parse(&since_text, &view.snapshot)?;
+    if since.part.is_some() {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    let notes = query.run(&mut view, &*context.services.accounts)?;
+    let changes = EmailChanges::find(&view, since.known, view.table.email_modseq().max(since.known))?;
+    let affected = affected_notes(&view, &query, &changes)?;
+    let mut removed: BTreeSet<String> = changes.gone;
+    removed.extend(affected.iter().filter_map(|note| view.table.row(*note)).map(|row| row.email_id.to_string()));
+    if query.depends_on_threads() {
+        // These may have been in the list when their threads were.
+        removed.extend(view.table.departures(since.known).map(|departure| departure.email_id.to_string()));
+    }
+    let last = up_to.filter(|_| !query.is_mutable()).and_then(|id| {
+        let note = view.table.email(&id)?.note;
+        notes.iter().position(|other| *other == note)
+    });
+    let mut added = query.places(&view, &notes, &affected);
+    added.retain(|(index, _)| last.is_none_or(|last| *index <= last));
+    if max.is_some_and(|max| removed.len() + added.len() > max) {
+        return Err(MethodError::new("tooManyChanges"));
+    }
+    let added = added.into_iter().filter_map(|(index, note)| {
+        let row = view.table.row(note)?;
+        Some(json!({ "id": &*row.email_id, "index": index }))
+    });
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(account_id));
+    reply.insert("oldQueryState".to_owned(), json!(since_text));
+    reply.insert("newQueryState".to_owned(), json!(view.email_state()));
+    if wants_total {
+        reply.insert("total".to_owned(), json!(notes.len()));
+    }
+    reply.insert("removed".to_owned(), json!(removed));
+    reply.insert("added".to_owned(), added.collect());
+    Ok(reply)
+}
+
+/// Returns the messages whose places may have changed.
+fn affected_notes(view: &AccountView<'_>, query: &EmailQuery, changes: &EmailChanges) -> MethodResult<HashSet<NoteId>> {
+    let mut affected: HashSet<NoteId> = changes.changed.iter().copied().collect();
+    if !query.depends_on_threads() {
+        return Ok(affected);
+    }
+    if changes.has_unknown_threads {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    let mut threads: HashSet<&str> = changes.gone_threads.iter().map(String::as_str).collect();
+    threads.extend(changes.changed.iter().filter_map(|note| view.table.row(*note)).map(|row| &*row.thread));
+    for thread in threads {
+        affected.extend(view.table.thread(thread).map(|row| row.note));
+    }
+    Ok(affected)
+}

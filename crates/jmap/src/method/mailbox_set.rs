@@ -1,0 +1,355 @@
+//! Mailbox/set (RFC 8621 §2.5): creates, changes and destroys mailboxes.
+//!
+//! All changes of mailboxes are one transaction, which sees the mailboxes as the earlier changes of the same call left
+//! them ([`MailboxTree`]). Some things cannot be part of it: the messages of a mailbox are removed before, in batches,
+//! and subscriptions are changed after it. A mailbox that the same call creates and changes takes a second transaction.
+
+mod call;
+mod edits;
+mod emptying;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Modseq, ViewId};
+use notes::Writer;
+use serde_json::{Map, Value, json};
+
+use self::call::Call;
+use self::edits::FolderEdits;
+use self::tree::MailboxTree;
+use super::mailbox_get;
+use crate::account::Account;
+use crate::arguments::{Arguments, as_unsigned};
+use crate::context::Context;
+use crate::email_write::add_outcomes;
+use crate::error::{MethodError, MethodResult, SetError};
+use crate::mailboxes::{INBOX, ROLES, SORT_ORDER_ITEM, SPECIAL_USE_ITEM};
+use crate::patch::Patch;
+
+/// Runs the method.
+pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = Call::parse(arguments)?;
+    context.check_set_count(call.create.len() + call.update.len() + call.destroy.len())?;
+    let account = context.writable_account(&call.account_id)?;
+    let first_state = emptying::run(context, &account, &call)?;
+    let mut set = MailboxSet::default();
+    let old_state = match call.split_at_creations() {
+        None => set.write(context, &account, &call)?,
+        Some([creations, others]) => {
+            let old_state = set.write(context, &account, &creations)?;
+            set.write(context, &account, &others)?;
+            old_state
+        }
+    };
+    let is_subscribing = set.subscribe(context, &account)?;
+    let mut view = context.view(&account)?;
+    let counts = view.table.counts();
+    let list = std::sync::Arc::clone(view.table.mailboxes());
+    let mut outcomes = Vec::new();
+    for (creation_id, result) in set.created {
+        let result = result.map(|(view, sent)| {
+            let Some(mailbox) = list.by_view(view) else { return Value::Null };
+            context.created_ids.insert(creation_id.clone(), mailbox.id.clone());
+            let mut object = mailbox_get::object(mailbox, &counts, false);
+            if let Some(members) = object.as_object_mut() {
+                members.retain(|name, _| !sent.contains(name));
+            }
+            object
+        });
+        outcomes.push((creation_id, result));
+    }
+    let old_state = first_state.unwrap_or(old_state);
+    let new_state = match set.modseq {
+        None => old_state.clone(),
+        Some(_) if is_subscribing => view.mailbox_state(),
+        Some(modseq) => account.file.database().modseq_to_client(modseq).to_string(),
+    };
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(call.account_id));
+    reply.insert("oldState".to_owned(), json!(old_state));
+    reply.insert("newState".to_owned(), json!(new_state));
+    add_outcomes(&mut reply, ["created", "notCreated"], outcomes.iter().map(|(id, result)| (id, result.clone())));
+    let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|_| Value::Null)));
+    add_outcomes(&mut reply, ["updated", "notUpdated"], updated);
+    let destroyed: Vec<&String> = set.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id).collect();
+    let failed = set.destroyed.iter().filter_map(|(id, result)| Some((id, Err(result.clone().err()?))));
+    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], failed);
+    reply.insert("destroyed".to_owned(), if destroyed.is_empty() { Value::Null } else { json!(destroyed) });
+    Ok(reply)
+}
+
+/// The outcome of a creation: the folder, and the properties that the client sent.
+type Created = Result<(ViewId, BTreeSet<String>), SetError>;
+
+/// The changes of a call, and their outcomes.
+#[derive(Default)]
+struct MailboxSet {
+    tree: MailboxTree,
+    created: Vec<(String, Created)>,
+    updated: Vec<(String, Result<ViewId, SetError>)>,
+    destroyed: Vec<(String, Result<(), SetError>)>,
+    /// Changes of folders that are written together.
+    edits: FolderEdits,
+    /// Folders that were created, by creation id.
+    new_folders: BTreeMap<String, ViewId>,
+    /// Titles to which the owner is to be subscribed, or not.
+    subscriptions: Vec<(String, bool)>,
+    modseq: Option<Modseq>,
+}
+
+impl MailboxSet {
+    /// Changes the mailboxes, and returns the state before.
+    fn write(&mut self, context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<String> {
+        let accesses = [account.file.depositor()];
+        let mut transaction = account.file.mail().databases().transaction(&accesses)?;
+        let view = context.view(account)?;
+        let old_state = view.mailbox_state();
+        if !call.removes_emails && call.if_in_state.as_ref().is_some_and(|state| *state != old_state) {
+            return Err(MethodError::new("stateMismatch"));
+        }
+        self.tree = MailboxTree::new(view.table.mailboxes());
+        drop(view);
+        let mut writer = transaction.writer(0);
+        // A mailbox may be created below one that is created later in the call.
+        let mut waiting: Vec<(&String, &Value)> = call.create.iter().collect();
+        while !waiting.is_empty() {
+            let count = waiting.len();
+            let is_ready = |object: &Value| self.is_parent_known(object, &call.create);
+            let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, object)| is_ready(object));
+            let is_stuck = ready.is_empty();
+            waiting = rest;
+            let now = if is_stuck { std::mem::take(&mut waiting) } else { ready };
+            for (creation_id, object) in now {
+                let result = self.create(context, &mut writer, creation_id, object);
+                self.created.push((creation_id.clone(), result));
+            }
+            assert!(waiting.len() < count, "each round makes some of the mailboxes");
+        }
+        for (id, patch) in &call.update {
+            let result = match call.destroy.contains(id) {
+                true => Err(SetError::new("willDestroy")),
+                false => self.update(context, id, patch),
+            };
+            self.updated.push((id.clone(), result));
+        }
+        let failed = std::mem::take(&mut self.edits).write(&mut writer, &mut self.modseq);
+        for (_, result) in &mut self.updated {
+            if let Some(error) = result.as_ref().ok().and_then(|view| failed.get(view)) {
+                *result = Err(error.clone());
+            }
+        }
+        self.destroy_all(context, &mut writer, &call.destroy);
+        let ticket = transaction.commit()?;
+        context.wait_for(ticket);
+        Ok(old_state)
+    }
+
+    /// Returns `true` if the parent of a new mailbox is not one that this call is still to create.
+    fn is_parent_known(&self, object: &Value, create: &Map<String, Value>) -> bool {
+        let parent = object.get("parentId").and_then(Value::as_str).and_then(|id| id.strip_prefix('#'));
+        parent.is_none_or(|id| self.new_folders.contains_key(id) || !create.contains_key(id))
+    }
+
+    /// Returns the folder of an id that a client used.
+    fn find(&self, context: &Context<'_>, id: &str) -> Option<ViewId> {
+        if let Some(view) = id.strip_prefix('#').and_then(|creation_id| self.new_folders.get(creation_id)) {
+            return Some(*view);
+        }
+        self.tree.by_id(&context.resolve_id(id)?)
+    }
+
+    /// Returns the folder that a value of `parentId` names, if any.
+    fn parent(&self, context: &Context<'_>, value: &Value) -> Result<Option<ViewId>, SetError> {
+        let invalid = || SetError::invalid_properties(&["parentId"], "there is no such mailbox");
+        match value {
+            Value::Null => Ok(None),
+            Value::String(id) => self.find(context, id).map(Some).ok_or_else(invalid),
+            _ => Err(invalid()),
+        }
+    }
+
+    fn create(
+        &mut self,
+        context: &Context<'_>,
+        writer: &mut Writer<'_, '_>,
+        creation_id: &str,
+        object: &Value,
+    ) -> Created {
+        const KNOWN: [&str; 5] = ["name", "parentId", "role", "sortOrder", "isSubscribed"];
+        let members = object.as_object();
+        let members = members.ok_or_else(|| SetError::described("invalidProperties", "a Mailbox is an object"))?;
+        if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            return Err(SetError::invalid_properties(&[name], "the property cannot be set"));
+        }
+        let parent = self.parent(context, members.get("parentId").unwrap_or(&Value::Null))?;
+        let name = tree::check_name(members.get("name").unwrap_or(&Value::Null))?;
+        let role = check_role(members.get("role").unwrap_or(&Value::Null))?;
+        self.tree.check_role_is_free(role, None)?;
+        let order = check_sort_order(members.get("sortOrder"))?;
+        let is_subscribed = check_flag(members.get("isSubscribed"))?.unwrap_or(false);
+        let title = self.tree.free_title(parent, &name, None)?;
+        let order_text = order.unwrap_or(0).to_string();
+        let mut attributes = vec![(SORT_ORDER_ITEM, order_text.as_str())];
+        attributes.extend(role.map(|role| (SPECIAL_USE_ITEM, special_use(role))));
+        let view = writer.folder_create(&title, &attributes)?;
+        self.modseq = Some(writer.modseq());
+        self.tree.add(view, title.clone(), role);
+        self.new_folders.insert(creation_id.to_owned(), view);
+        if is_subscribed {
+            self.subscriptions.push((title, true));
+        }
+        Ok((view, members.keys().filter(|name| *name != "isSubscribed" || is_subscribed).cloned().collect()))
+    }
+
+    fn update(&mut self, context: &Context<'_>, id: &str, patch: &Value) -> Result<ViewId, SetError> {
+        let view = self.find(context, id).ok_or_else(|| SetError::new("notFound"))?;
+        let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
+        let patch = Patch::parse(patch)?;
+        let mut wanted = Map::new();
+        for (tokens, value) in patch.entries() {
+            let [name] = tokens.as_slice() else {
+                return Err(SetError::described("invalidPatch", "the properties of a mailbox have no members to set"));
+            };
+            wanted.insert(name.clone(), value.clone());
+        }
+        self.update_place(context, view, &mut wanted)?;
+        if let Some(value) = wanted.remove("role") {
+            let role = check_role(&value)?;
+            if role != self.tree.role(view) {
+                if self.tree.title(view) == Some(INBOX) {
+                    return Err(SetError::invalid_properties(&["role"], "the inbox keeps its role"));
+                }
+                self.tree.check_role_is_free(role, Some(view))?;
+                self.edits.set(view, SPECIAL_USE_ITEM, role.map(special_use));
+                self.tree.set_role(view, role);
+            }
+        }
+        if let Some(value) = wanted.remove("sortOrder") {
+            let order = check_sort_order(Some(&value))?.unwrap_or(0);
+            self.edits.set(view, SORT_ORDER_ITEM, Some(&order.to_string()));
+        }
+        if let Some(value) = wanted.remove("isSubscribed") {
+            let is_subscribed = check_flag(Some(&value))?;
+            let is_subscribed = is_subscribed.ok_or_else(|| invalid_property("isSubscribed"))?;
+            let title = self.tree.title(view).unwrap_or_default().to_owned();
+            self.subscriptions.push((title, is_subscribed));
+        }
+        match wanted.keys().next() {
+            None => Ok(view),
+            Some(name) => Err(SetError::invalid_properties(&[name], "the property cannot be changed")),
+        }
+    }
+
+    /// Changes name and parent.
+    fn update_place(
+        &mut self,
+        context: &Context<'_>,
+        view: ViewId,
+        wanted: &mut Map<String, Value>,
+    ) -> Result<(), SetError> {
+        let place = (wanted.remove("parentId"), wanted.remove("name"));
+        if let Some(name) = wanted.keys().find(|name| !["role", "sortOrder", "isSubscribed"].contains(&name.as_str())) {
+            return Err(SetError::invalid_properties(&[name], "the property cannot be changed"));
+        }
+        let old_parent = self.tree.parent(view);
+        let parent = match &place.0 {
+            None => old_parent,
+            Some(value) => self.parent(context, value)?,
+        };
+        let is_inbox = self.tree.title(view) == Some(INBOX);
+        let name = match &place.1 {
+            Some(value) if is_inbox && *value == json!("Inbox") => INBOX.to_owned(),
+            None => self.tree.name(view).unwrap_or_default().to_owned(),
+            Some(value) => tree::check_name(value)?,
+        };
+        if parent == old_parent && Some(name.as_str()) == self.tree.name(view) {
+            return Ok(());
+        }
+        if is_inbox {
+            return Err(SetError::described("forbidden", "the inbox cannot be renamed or moved"));
+        }
+        let title = self.tree.free_title(parent, &name, Some(view))?;
+        for (moved, old, new) in self.tree.rename(view, &title) {
+            self.edits.set(moved, notes::folder::TITLE_ITEM, Some(&new));
+            if self.tree.is_subscribed(&old) {
+                self.subscriptions.extend([(old, false), (new, true)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes mailboxes, children before their parents.
+    fn destroy_all(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, ids: &[String]) {
+        let ids: BTreeSet<&String> = ids.iter().collect();
+        let mut order: Vec<(usize, &String, Option<ViewId>)> = Vec::new();
+        for id in ids {
+            let view = self.find(context, id);
+            let depth = view.and_then(|view| self.tree.title(view)).map_or(0, |title| title.matches('/').count());
+            order.push((depth, id, view));
+        }
+        order.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
+        for (_, id, view) in order {
+            let result = match view {
+                None => Err(SetError::new("notFound")),
+                Some(view) => self.destroy(writer, view),
+            };
+            self.destroyed.push((id.clone(), result));
+        }
+    }
+
+    fn destroy(&mut self, writer: &mut Writer<'_, '_>, view: ViewId) -> Result<(), SetError> {
+        self.tree.check_may_destroy(view)?;
+        writer.folder_delete(view)?;
+        self.modseq = Some(writer.modseq());
+        if let Some(title) = self.tree.remove(view)
+            && self.tree.is_subscribed(&title)
+        {
+            self.subscriptions.push((title, false));
+        }
+        Ok(())
+    }
+
+    /// Changes the subscriptions of the owner. Returns `true` if there was any change.
+    fn subscribe(&mut self, context: &mut Context<'_>, account: &Account) -> MethodResult<bool> {
+        for (title, is_subscribed) in &self.subscriptions {
+            let ticket = match is_subscribed {
+                true => account.file.folder_subscribe(title)?,
+                false => account.file.folder_unsubscribe(title)?,
+            };
+            context.wait_for(ticket);
+            self.modseq = self.modseq.or(Some(account.file.database().modseq()));
+        }
+        Ok(!self.subscriptions.is_empty())
+    }
+}
+
+fn check_role(value: &Value) -> Result<Option<&'static str>, SetError> {
+    let Value::String(text) = value else {
+        return if value.is_null() { Ok(None) } else { Err(invalid_property("role")) };
+    };
+    let known = ROLES.iter().map(|(role, _)| *role).chain(["inbox"]).find(|role| role == text);
+    known.map(Some).ok_or_else(|| invalid_property("role"))
+}
+
+fn special_use(role: &str) -> &'static str {
+    ROLES.iter().find(|(known, _)| *known == role).map_or("", |(_, name)| name)
+}
+
+fn check_sort_order(value: Option<&Value>) -> Result<Option<u64>, SetError> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let order = as_unsigned(value).filter(|order| *order < 1 << 31);
+    order.map(Some).ok_or_else(|| invalid_property("sortOrder"))
+}
+
+fn check_flag(value: Option<&Value>) -> Result<Option<bool>, SetError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(invalid_property("isSubscribed")),
+    }
+}
+
+fn invalid_property(name: &str) -> SetError {
+    SetError::invalid_properties(&[name], "the value is not valid")
+}

@@ -1,0 +1,168 @@
+//! The mailboxes of an account while a call changes them: titles, roles and parents.
+//!
+//! A transaction reads the folders as the last one left them, so the changes of the same call are kept here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use base::ViewId;
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization;
+
+use crate::error::SetError;
+use crate::limits::{MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
+use crate::mailboxes::{INBOX, MailboxList};
+
+/// The mailboxes of an account.
+#[derive(Default)]
+pub(super) struct MailboxTree {
+    titles: BTreeMap<ViewId, String>,
+    roles: HashMap<ViewId, &'static str>,
+    ids: HashMap<String, ViewId>,
+    subscribed: HashSet<String>,
+}
+
+impl MailboxTree {
+    /// Creates the tree of a list.
+    pub(super) fn new(list: &MailboxList) -> Self {
+        let mut tree = Self::default();
+        for mailbox in list.all() {
+            tree.titles.insert(mailbox.view, mailbox.title.clone());
+            tree.ids.insert(mailbox.id.clone(), mailbox.view);
+            tree.roles.extend(mailbox.role.map(|role| (mailbox.view, role)));
+            if mailbox.is_subscribed {
+                tree.subscribed.insert(mailbox.title.clone());
+            }
+        }
+        tree
+    }
+
+    /// Returns the folder of a mailbox that existed before the call and still does.
+    pub(super) fn by_id(&self, id: &str) -> Option<ViewId> {
+        self.ids.get(id).copied().filter(|view| self.titles.contains_key(view))
+    }
+
+    /// Returns the title of a mailbox.
+    pub(super) fn title(&self, view: ViewId) -> Option<&str> {
+        self.titles.get(&view).map(String::as_str)
+    }
+
+    /// Returns the parent of a mailbox: the one with the longest title above it.
+    pub(super) fn parent(&self, view: ViewId) -> Option<ViewId> {
+        let title = self.title(view)?;
+        let above = self.titles.iter().filter(|(_, other)| is_below(title, other));
+        above.max_by_key(|(_, other)| other.len()).map(|(view, _)| *view)
+    }
+
+    /// Returns the name of a mailbox without its parents.
+    pub(super) fn name(&self, view: ViewId) -> Option<&str> {
+        let title = self.title(view)?;
+        let above = self.parent(view).and_then(|parent| self.title(parent)).map_or(0, |parent| parent.len() + 1);
+        title.get(above..)
+    }
+
+    /// Returns the role of a mailbox.
+    pub(super) fn role(&self, view: ViewId) -> Option<&'static str> {
+        self.roles.get(&view).copied()
+    }
+
+    /// Sets the role of a mailbox.
+    pub(super) fn set_role(&mut self, view: ViewId, role: Option<&'static str>) {
+        self.roles.remove(&view);
+        self.roles.extend(role.map(|role| (view, role)));
+    }
+
+    /// Checks that no other mailbox has a role.
+    pub(super) fn check_role_is_free(&self, role: Option<&str>, own: Option<ViewId>) -> Result<(), SetError> {
+        let Some(role) = role else { return Ok(()) };
+        if role == "inbox" || self.roles.iter().any(|(view, known)| *known == role && Some(*view) != own) {
+            return Err(SetError::invalid_properties(&["role"], "another mailbox has this role"));
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the owner was subscribed to a title before the call.
+    pub(super) fn is_subscribed(&self, title: &str) -> bool {
+        self.subscribed.contains(title)
+    }
+
+    /// Returns the title of a mailbox with a parent and a name, and checks that it is free.
+    pub(super) fn free_title(
+        &self,
+        parent: Option<ViewId>,
+        name: &str,
+        own: Option<ViewId>,
+    ) -> Result<String, SetError> {
+        let title = match parent.and_then(|view| self.title(view)) {
+            Some(above) => format!("{above}/{name}"),
+            None => name.to_owned(),
+        };
+        let own_title = own.and_then(|view| self.title(view));
+        if parent.is_some() && (parent == own || own_title.is_some_and(|own| is_below(&title, own))) {
+            return Err(SetError::invalid_properties(&["parentId"], "a mailbox cannot be below itself"));
+        }
+        if title.split('/').count() > MAILBOX_DEPTH_MAX {
+            return Err(SetError::invalid_properties(&["parentId"], "there are too many levels"));
+        }
+        let is_inbox = title.eq_ignore_ascii_case(INBOX);
+        if is_inbox || self.titles.iter().any(|(view, other)| *other == title && Some(*view) != own) {
+            return Err(SetError::invalid_properties(&["name"], "another mailbox has this name"));
+        }
+        Ok(title)
+    }
+
+    /// Adds a mailbox.
+    pub(super) fn add(&mut self, view: ViewId, title: String, role: Option<&'static str>) {
+        self.titles.insert(view, title);
+        self.set_role(view, role);
+    }
+
+    /// Renames a mailbox and those below it. Returns the folders with their old and new titles.
+    pub(super) fn rename(&mut self, view: ViewId, title: &str) -> Vec<(ViewId, String, String)> {
+        let old = self.titles.get(&view).cloned().unwrap_or_default();
+        let mut renamed = Vec::new();
+        for (other, known) in &mut self.titles {
+            let new = match known.strip_prefix(&old) {
+                Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{title}{rest}"),
+                _ => continue,
+            };
+            renamed.push((*other, std::mem::replace(known, new.clone()), new));
+        }
+        renamed
+    }
+
+    /// Checks that a mailbox may be destroyed, apart from its messages.
+    pub(super) fn check_may_destroy(&self, view: ViewId) -> Result<(), SetError> {
+        let title = self.title(view).ok_or_else(|| SetError::new("notFound"))?;
+        if title == INBOX {
+            return Err(SetError::described("forbidden", "the inbox cannot be destroyed"));
+        }
+        if self.titles.values().any(|other| is_below(other, title)) {
+            return Err(SetError::new("mailboxHasChild"));
+        }
+        Ok(())
+    }
+
+    /// Removes a mailbox, and returns its title.
+    pub(super) fn remove(&mut self, view: ViewId) -> Option<String> {
+        self.roles.remove(&view);
+        self.titles.remove(&view)
+    }
+}
+
+/// Returns `true` if a title is below another one.
+fn is_below(title: &str, above: &str) -> bool {
+    title.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Checks the name of a mailbox (RFC 8621 §2), and returns it in normalization form C.
+pub(super) fn check_name(value: &Value) -> Result<String, SetError> {
+    let invalid = |reason: &str| SetError::invalid_properties(&["name"], reason);
+    let name: String = value.as_str().ok_or_else(|| invalid("the name is not a string"))?.nfc().collect();
+    if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
+        return Err(invalid("the name is empty or too long"));
+    }
+    if name.contains('/') || name.chars().any(char::is_control) {
+        return Err(invalid("the name has a slash or control characters"));
+    }
+    Ok(name)
+}

@@ -1,0 +1,140 @@
+//! The Session object (RFC 8620 §2): capabilities with their true limits, accounts, and addresses.
+//!
+//! The state of the session is a digest of everything in the object that can change, so a client that sees another one
+//! in a reply fetches the object again.
+
+use serde_json::{Map, Value, json};
+
+use crate::account::Account;
+use crate::backend::{AccountInfo, Caller, Scope, Services};
+use crate::limits::{BLOB_SOURCES_MAX, DELAYED_SEND_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
+use crate::sort::SORT_PROPERTIES;
+
+/// The capability of the core (RFC 8620).
+pub const CORE: &str = "urn:ietf:params:jmap:core";
+/// The capability of mail (RFC 8621).
+pub const MAIL: &str = "urn:ietf:params:jmap:mail";
+/// The capability of identities and submission (RFC 8621 §1.3.2).
+pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
+/// The capability of out of office replies (RFC 8621 §1.3.3).
+pub const VACATION_RESPONSE: &str = "urn:ietf:params:jmap:vacationresponse";
+/// The capability of quotas (RFC 9425).
+pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
+/// The capability of blobs (RFC 9404).
+pub const BLOB: &str = "urn:ietf:params:jmap:blob";
+
+/// The capabilities of the server. Those of accounts are all but the first one.
+pub const CAPABILITIES: [&str; 5] = [CORE, MAIL, SUBMISSION, QUOTA, BLOB];
+
+/// The addresses of the server, as clients reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionUrls {
+    /// The address of the API.
+    pub api: String,
+    /// The template of downloads, with `{accountId}`, `{blobId}`, `{type}` and `{name}`.
+    pub download: String,
+    /// The template of uploads, with `{accountId}`.
+    pub upload: String,
+    /// The template of events, with `{types}`, `{closeafter}` and `{ping}`.
+    pub event_source: String,
+    /// The address for WebSocket, if the server offers it.
+    pub websocket: Option<String>,
+}
+
+/// Returns `true` if the server has a capability.
+#[must_use]
+pub fn has_capability(name: &str) -> bool {
+    CAPABILITIES.contains(&name)
+}
+
+/// Returns the Session object of a caller.
+pub fn session(services: &Services, caller: &Caller, urls: &SessionUrls) -> mail::Result<Value> {
+    let mut session = describe(services, caller)?;
+    let state = digest(&session);
+    if let Some(websocket) = &urls.websocket {
+        let capability = json!({ "url": websocket, "supportsPush": true });
+        session["capabilities"]["urn:ietf:params:jmap:websocket"] = capability;
+    }
+    session["username"] = json!(caller.login);
+    session["apiUrl"] = json!(urls.api);
+    session["downloadUrl"] = json!(urls.download);
+    session["uploadUrl"] = json!(urls.upload);
+    session["eventSourceUrl"] = json!(urls.event_source);
+    session["state"] = json!(state);
+    Ok(session)
+}
+
+/// Returns the state of the Session object.
+pub fn session_state(services: &Services, caller: &Caller) -> mail::Result<String> {
+    Ok(digest(&describe(services, caller)?))
+}
+
+fn digest(session: &Value) -> String {
+    blake3::hash(session.to_string().as_bytes()).to_hex()[..16].to_owned()
+}
+
+/// Returns the parts of the object that do not depend on addresses.
+fn describe(services: &Services, caller: &Caller) -> mail::Result<Value> {
+    let mut accounts = Map::new();
+    let mut primary = Map::new();
+    for info in services.accounts.accounts(caller)? {
+        let Ok(account) = Account::open(services, caller, &info.id) else { continue };
+        if info.is_personal && primary.is_empty() {
+            primary = CAPABILITIES[1..].iter().map(|name| ((*name).to_owned(), json!(info.id))).collect();
+        }
+        accounts.insert(info.id.clone(), describe_account(services, caller, &info, &account));
+    }
+    let capabilities: Map<String, Value> = CAPABILITIES
+        .iter()
+        .map(|name| ((*name).to_owned(), if *name == CORE { core_capability(services) } else { json!({}) }))
+        .collect();
+    Ok(json!({ "capabilities": capabilities, "accounts": accounts, "primaryAccounts": primary }))
+}
+
+fn core_capability(services: &Services) -> Value {
+    let limits = &services.limits;
+    json!({
+        "maxSizeUpload": limits.upload_bytes_max,
+        "maxConcurrentUpload": limits.concurrent_uploads_max,
+        "maxSizeRequest": limits.request_bytes_max,
+        "maxConcurrentRequests": limits.concurrent_requests_max,
+        "maxCallsInRequest": limits.calls_max,
+        "maxObjectsInGet": limits.get_objects_max,
+        "maxObjectsInSet": limits.set_objects_max,
+        "collationAlgorithms": ["i;ascii-casemap", "i;unicode-casemap"],
+    })
+}
+
+fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, account: &Account) -> Value {
+    let is_designer = account.grant.flags().contains(notes::AclFlags::CREATE_FOLDER)
+        || account.grant.level() >= notes::AclLevel::Designer;
+    let mail = json!({
+        "maxMailboxesPerEmail": services.limits.mailboxes_per_email_max,
+        "maxMailboxDepth": MAILBOX_DEPTH_MAX,
+        "maxSizeMailboxName": MAILBOX_NAME_BYTES_MAX,
+        "maxSizeAttachmentsPerEmail": services.limits.message_bytes_max,
+        "emailQuerySortOptions": SORT_PROPERTIES,
+        "mayCreateTopLevelMailbox": is_designer && caller.scope == Scope::All,
+    });
+    let submission = json!({
+        "maxDelayedSend": DELAYED_SEND_MAX.as_secs(),
+        "submissionExtensions": { "FUTURERELEASE": [] },
+    });
+    let blob = json!({
+        "maxSizeBlobSet": services.limits.upload_bytes_max,
+        "maxDataSources": BLOB_SOURCES_MAX,
+        "supportedTypeNames": ["Mailbox", "Thread", "Email"],
+        "supportedDigestAlgorithms": [],
+    });
+    json!({
+        "name": info.name,
+        "isPersonal": info.is_personal,
+        "isReadOnly": account.is_read_only,
+        "accountCapabilities": {
+            MAIL: mail,
+            SUBMISSION: submission,
+            QUOTA: {},
+            BLOB: blob,
+        },
+    })
+}

@@ -1,0 +1,151 @@
+//! The access matrix: every method as owner, Editor, Author, Reader and stranger of an account.
+
+use std::collections::BTreeSet;
+
+use jmap::method::METHODS;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// What a person may do with an account.
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    Nothing,
+    Reading,
+    Writing,
+}
+
+/// The methods, with arguments that are valid for an account, and whether they change something.
+fn rows(account: &str, other: &str) -> Vec<(&'static str, Value, bool)> {
+    let state = json!({ "accountId": account, "sinceState": "0" });
+    let query_state = json!({ "accountId": account, "sinceQueryState": "0" });
+    let plain = json!({ "accountId": account });
+    let copy = json!({ "accountId": account, "fromAccountId": other, "create": {} });
+    vec![
+        ("Blob/copy", json!({ "accountId": account, "fromAccountId": other, "blobIds": [] }), true),
+        ("Blob/get", json!({ "accountId": account, "ids": [] }), false),
+        ("Blob/lookup", json!({ "accountId": account, "ids": [], "typeNames": [] }), false),
+        ("Blob/upload", json!({ "accountId": account, "create": {} }), true),
+        ("Core/echo", json!({}), false),
+        ("Email/changes", state.clone(), false),
+        ("Email/copy", copy, true),
+        ("Email/get", plain.clone(), false),
+        ("Email/import", json!({ "accountId": account, "emails": {} }), true),
+        ("Email/parse", json!({ "accountId": account, "blobIds": [] }), false),
+        ("Email/query", plain.clone(), false),
+        ("Email/queryChanges", query_state.clone(), false),
+        ("Email/set", plain.clone(), true),
+        ("EmailSubmission/changes", state.clone(), false),
+        ("EmailSubmission/get", plain.clone(), false),
+        ("EmailSubmission/query", plain.clone(), false),
+        ("EmailSubmission/queryChanges", query_state.clone(), false),
+        ("EmailSubmission/set", plain.clone(), true),
+        ("Identity/changes", state.clone(), false),
+        ("Identity/get", plain.clone(), false),
+        ("Identity/set", plain.clone(), true),
+        ("Mailbox/changes", state.clone(), false),
+        ("Mailbox/get", plain.clone(), false),
+        ("Mailbox/query", plain.clone(), false),
+        ("Mailbox/queryChanges", query_state.clone(), false),
+        ("Mailbox/set", plain.clone(), true),
+        ("Quota/changes", state.clone(), false),
+        ("Quota/get", plain.clone(), false),
+        ("Quota/query", plain.clone(), false),
+        ("Quota/queryChanges", query_state, false),
+        ("SearchSnippet/get", json!({ "accountId": account, "emailIds": [] }), false),
+        ("Thread/changes", state, false),
+        ("Thread/get", plain, false),
+    ]
+}
+
+#[test]
+fn every_method_has_a_row() {
+    let rows: BTreeSet<&str> = rows("A", "B").iter().map(|(name, ..)| *name).collect();
+    let methods: BTreeSet<&str> = METHODS.iter().map(|method| method.name).collect();
+    assert_eq!(rows, methods);
+}
+
+#[test]
+fn methods_refuse_people_without_the_right() {
+    let world = World::new();
+    let people = [
+        ("alice", Level::Writing),
+        ("dave", Level::Writing),
+        ("erin", Level::Writing),
+        ("frank", Level::Reading),
+        ("bob", Level::Nothing),
+        ("nobody", Level::Nothing),
+    ];
+    for (login, level) in people {
+        // The other account of a copy is one that nobody but its owner may read.
+        for (method, arguments, is_change) in rows("Aalice", "Aalice2") {
+            let responses = world.calls(login, &json!([[method, arguments, "c"]]));
+            let kind = responses[0][1]["type"].as_str().unwrap_or("none");
+            let is_copy = method.ends_with("/copy");
+            let expected: &[&str] = match level {
+                _ if method == "Core/echo" => &["none"],
+                _ if is_copy => &["fromAccountNotFound"],
+                Level::Nothing => &["accountNotFound"],
+                Level::Reading if is_change => &["accountReadOnly"],
+                _ => &["none", "cannotCalculateChanges"],
+            };
+            assert!(expected.contains(&kind), "{login} {method}: {responses}");
+        }
+    }
+}
+
+#[test]
+fn objects_of_other_accounts_do_not_exist() {
+    let world = World::new();
+    world.deliver("alice", "INBOX", b"Subject: secret\r\n\r\nbody\r\n");
+    let list = world.call("alice", "Email/get", json!({ "accountId": "Aalice", "properties": ["blobId", "threadId"] }));
+    let email = &list["list"][0];
+    let get = |method: &str, id: &Value| world.call("bob", method, json!({ "accountId": "Abob", "ids": [id] }));
+    assert_eq!(get("Email/get", &email["id"])["list"], json!([]));
+    assert_eq!(get("Thread/get", &email["threadId"])["list"], json!([]));
+    assert_eq!(get("Blob/get", &email["blobId"])["list"], json!([]));
+    let blob = email["blobId"].as_str().expect("an id");
+    for (login, account) in [("bob", "Aalice"), ("bob", "Abob"), ("nobody", "Aalice")] {
+        let opened = jmap::blob::open_blob(&world.services, &crate::world::caller(login), account, blob);
+        let kind = opened.expect_err("nobody else may read it").kind;
+        assert!(["accountNotFound", "blobNotFound"].contains(&kind), "{kind}");
+    }
+    let opened = jmap::blob::open_blob(&world.services, &crate::world::caller("frank"), "Aalice", blob);
+    assert_eq!(opened.expect("a Reader may").0.media_type, "message/rfc822");
+}
+
+#[test]
+fn a_blob_that_somebody_else_has_uploaded_does_not_exist() {
+    let world = World::new();
+    let services = &world.services;
+    let caller = crate::world::caller;
+    let uploaded = jmap::blob::upload(services, &caller("dave"), "Aalice", "text".into(), "text/plain");
+    let uploaded = uploaded.expect("an Editor may").expect("it is small");
+    let id = uploaded["blobId"].as_str().expect("an id");
+    assert!(jmap::blob::open_blob(services, &caller("dave"), "Aalice", id).is_ok());
+    let opened = jmap::blob::open_blob(services, &caller("alice"), "Aalice", id);
+    assert_eq!(opened.expect_err("it is dave's").kind, "blobNotFound");
+    let refused = jmap::blob::upload(services, &caller("frank"), "Aalice", "text".into(), "text/plain");
+    assert_eq!(refused.expect_err("a Reader may not").kind, "accountReadOnly");
+}
+
+#[test]
+fn the_session_shows_accounts_and_rights() {
+    let world = World::new();
+    let urls = jmap::SessionUrls {
+        api: "/jmap/".to_owned(),
+        download: "/d".to_owned(),
+        upload: "/u".to_owned(),
+        event_source: "/e".to_owned(),
+        websocket: None,
+    };
+    let session = |login: &str| jmap::session(&world.services, &crate::world::caller(login), &urls).expect("a session");
+    let accounts = |login: &str| session(login)["accounts"].as_object().map(|accounts| accounts.len());
+    assert_eq!([accounts("alice"), accounts("frank"), accounts("nobody")], [Some(1), Some(1), Some(0)]);
+    let frank = session("frank");
+    assert_eq!(frank["accounts"]["Aalice"]["isReadOnly"], json!(true));
+    assert_eq!(frank["primaryAccounts"], json!({}));
+    assert_eq!(session("alice")["primaryAccounts"]["urn:ietf:params:jmap:mail"], json!("Aalice"));
+    let state = jmap::session_state(&world.services, &crate::world::caller("alice")).expect("a state");
+    assert_eq!(session("alice")["state"], json!(state));
+}

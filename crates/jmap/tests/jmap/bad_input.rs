@@ -1,0 +1,96 @@
+//! Requests that no client should send: each gets a problem or an error, within the limits.
+
+use jmap::RequestProblem;
+use jmap::limits::{JSON_DEPTH_MAX, Limits};
+use serde_json::{Value, json};
+
+use crate::world::{World, caller};
+
+fn problem(body: &[u8]) -> RequestProblem {
+    let world = World::new();
+    match jmap::execute(&world.services, &caller("alice"), body) {
+        Err(problem) => problem,
+        Ok(reply) => panic!("the reply is {}", String::from_utf8_lossy(&reply.body)),
+    }
+}
+
+#[test]
+fn sizes_and_counts_of_requests_are_limited() {
+    let calls = |count: usize| {
+        let calls = vec![json!(["Core/echo", {}, "a"]); count];
+        json!({ "using": ["urn:ietf:params:jmap:core"], "methodCalls": calls }).to_string()
+    };
+    assert_eq!(problem(calls(10_000).as_bytes()), RequestProblem::Limit("maxCallsInRequest"));
+    let limits = Limits::default();
+    let large = vec![b' '; usize::try_from(limits.request_bytes_max).expect("a size") + 1];
+    assert_eq!(problem(&large), RequestProblem::Limit("maxSizeRequest"));
+    let nested = format!("{}{}", "[".repeat(JSON_DEPTH_MAX * 100), "]".repeat(JSON_DEPTH_MAX * 100));
+    let deep = format!(r#"{{"using":[],"methodCalls":[["Core/echo",{{"a":{nested}}},"a"]]}}"#);
+    assert_eq!(problem(deep.as_bytes()), RequestProblem::Limit("maxSizeRequest"));
+}
+
+#[test]
+fn every_cut_of_a_request_is_refused() {
+    let body = br#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":"\u00e4"},"a"]]}"#;
+    for length in 0..body.len() {
+        assert!(matches!(problem(&body[..length]), RequestProblem::NotJson(_)), "{length} bytes");
+    }
+}
+
+#[test]
+fn references_that_double_the_reply_end_with_an_error() {
+    let world = World::new();
+    let mut calls = vec![json!(["Core/echo", { "a": vec![1; 1_000] }, "0"])];
+    for number in 1..30 {
+        let reference = json!({ "resultOf": (number - 1).to_string(), "name": "Core/echo", "path": "" });
+        calls.push(json!(["Core/echo", { "#a": reference, "#b": reference }, number.to_string()]));
+    }
+    let responses = world.calls("alice", &json!(calls));
+    let kinds: Vec<&str> =
+        responses.as_array().expect("responses").iter().filter_map(|r| r[1]["type"].as_str()).collect();
+    assert!(kinds.contains(&"requestTooLarge"), "{kinds:?}");
+}
+
+#[test]
+fn patches_and_ids_of_any_form_are_answered() {
+    let world = World::new();
+    world.deliver("alice", "INBOX", b"Subject: x\r\n\r\nbody\r\n");
+    let list = world.call("alice", "Email/query", json!({ "accountId": "Aalice" }));
+    let id = list["ids"][0].as_str().expect("an id");
+    for patch in [
+        json!({ "": 1 }),
+        json!({ "/keywords": 1 }),
+        json!({ "keywords/a/b": true }),
+        json!({ "keywords/~2": true }),
+        json!({ "keywords/$seen": false }),
+        json!({ "mailboxIds/../x": true }),
+        json!({ "keywords": null }),
+        json!({ "mailboxIds/0": true }),
+        json!([]),
+        json!(null),
+    ] {
+        let reply = world.call("alice", "Email/set", json!({ "accountId": "Aalice", "update": { id: patch } }));
+        let kind = reply["notUpdated"][id]["type"].as_str();
+        assert!(kind.is_some_and(|kind| kind.starts_with("invalid")), "{patch}: {reply}");
+    }
+    for id in ["", "M", "../x", "\0", "#x", "B1", "M\u{202e}"] {
+        let reply = world.call("alice", "Email/get", json!({ "accountId": "Aalice", "ids": [id] }));
+        assert_eq!(reply["notFound"], json!([id]));
+    }
+}
+
+#[test]
+fn too_many_objects_are_refused() {
+    let world = World::new();
+    let ids: Vec<String> = (0..300).map(|number| format!("M{number}")).collect();
+    let responses = world.calls(
+        "alice",
+        &json!([
+            ["Email/get", { "accountId": "Aalice", "ids": ids }, "a"],
+            ["Email/set", { "accountId": "Aalice", "destroy": ids }, "b"],
+        ]),
+    );
+    for response in responses.as_array().expect("responses") {
+        assert_eq!(response[1]["type"], Value::from("requestTooLarge"));
+    }
+}

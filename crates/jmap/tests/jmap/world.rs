@@ -1,0 +1,248 @@
+//! A server without HTTP: accounts, mail files in memory, and a clock that only tests advance.
+//!
+//! The accounts are `alice`, `bob` and `carol`, who has a quota of 20 KiB. In the mail file of `alice`, `dave` is an
+//! Editor, `erin` an Author and `frank` a Reader; they have no mail files. The account of a login is `A` and the login.
+
+use std::sync::Arc;
+
+use base::Name;
+use base::sim::{SeededRandom, SimClock};
+use jmap::backend::{Accounts, IdentityInfo, Outbox, Scope, Services};
+use jmap::limits::Limits;
+use jmap::table::MessageTables;
+use jmap::uploads::MemoryUploads;
+use jmap::{AccountInfo, Caller};
+use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::router::{
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, Router,
+    RouterOptions, SubmissionRecord,
+};
+use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, ServerSettings, level};
+use serde_json::{Value, json};
+use store::memory::MemoryEngine;
+use store::{Store, StoreOptions, SyncMode, Ticket};
+
+/// The logins that have a mail file.
+pub const OWNERS: [&str; 3] = ["alice", "bob", "carol"];
+
+/// A server.
+pub struct World {
+    /// The services.
+    pub services: Services,
+    /// The clock.
+    pub clock: Arc<SimClock>,
+    /// The router.
+    pub router: Arc<Router>,
+    mail: Arc<MailStore>,
+}
+
+impl World {
+    /// Creates a world, which is always the same.
+    pub fn new() -> Self {
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        let store = Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens");
+        let clock = Arc::new(SimClock::new());
+        let random = Arc::new(SeededRandom::new(7));
+        let databases = Databases::open_with(
+            Arc::new(store),
+            Arc::clone(&clock) as _,
+            Arc::clone(&random) as _,
+            ServerSettings::default(),
+        );
+        let mail = MailStore::new(databases, MailOptions::default());
+        for (login, quota) in OWNERS.into_iter().zip([None, None, Some(20_480)]) {
+            mail.create_if_missing(&path(login), login, &name(login), quota).expect("the mail file is created");
+        }
+        let router = Router::open(Arc::clone(&mail), Arc::new(DemoAddresses), RouterOptions::default());
+        let router = router.expect("the queue opens");
+        let services = Services {
+            accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
+            uploads: Arc::new(MemoryUploads::default()),
+            outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
+            clock: Arc::clone(&clock) as _,
+            random,
+            limits: Limits {
+                set_objects_max: 50,
+                get_objects_max: 200,
+                mailboxes_per_email_max: 3,
+                ..Limits::default()
+            },
+            message_id_domain: "demo.test".to_owned(),
+            tables: MessageTables::default(),
+        };
+        let world = Self { services, clock, mail, router };
+        for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
+            world.grant("alice", login, level);
+        }
+        world
+    }
+
+    /// Opens a mail file as the server does for delivery.
+    pub fn open_as_server(&self, login: &str) -> MailFile {
+        self.mail.open_as_server(&path(login)).expect("the mail file exists")
+    }
+
+    /// Gives a person a level in a mail file.
+    pub fn grant(&self, owner: &str, person: &str, level: AclLevel) {
+        let file = self.open_as_server(owner);
+        let server = Arc::new(Identity::local_server(""));
+        let access: Access<level::Depositor> = file.database().authorize(&server).expect("the server has access");
+        let accesses = [&access];
+        let mut transaction = self.mail.databases().transaction(&accesses).expect("a transaction");
+        let mut acl = (*file.snapshot().expect("a snapshot").reading().acl()).clone();
+        acl.entries.push(AclEntry::new(name(person), level));
+        transaction.writer(0).acl_set(acl).expect("the list is valid");
+        let ticket = transaction.commit().expect("a commit");
+        file.durable(ticket).wait().expect("the store works");
+    }
+
+    /// Delivers a message to a mailbox, as the router does.
+    pub fn deliver(&self, login: &str, mailbox: &str, raw: &[u8]) {
+        let file = self.open_as_server(login);
+        let folder = file.snapshot().and_then(|snapshot| snapshot.folder(mailbox)).expect("the store works");
+        let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
+        let folder = folder.expect("the mailbox exists").id;
+        let (_, _, ticket) = file.append(folder, &[message]).expect("the message is stored");
+        file.durable(ticket).wait().expect("the store works");
+    }
+
+    /// Executes a request body, and returns the reply as JSON, or the problem document.
+    pub fn request(&self, login: &str, body: &[u8]) -> Result<Value, Value> {
+        let reply = jmap::execute(&self.services, &caller(login), body).map_err(|problem| problem.to_json())?;
+        if let Some(ticket) = reply.ticket {
+            self.mail.databases().store().durable(ticket).wait().expect("the store works");
+        }
+        Ok(serde_json::from_slice(&reply.body).expect("a reply is JSON"))
+    }
+
+    /// Executes method calls with all capabilities, and returns the responses.
+    pub fn calls(&self, login: &str, calls: &Value) -> Value {
+        let body = json!({ "using": jmap::session::CAPABILITIES, "methodCalls": calls });
+        let reply = self.request(login, body.to_string().as_bytes()).expect("the request is valid");
+        reply["methodResponses"].clone()
+    }
+
+    /// Executes a method call, and returns the arguments of its response.
+    pub fn call(&self, login: &str, method: &str, arguments: Value) -> Value {
+        let responses = self.calls(login, &json!([[method, arguments, "c"]]));
+        assert_eq!(responses[0][0], method, "{arguments} failed: {responses}");
+        responses[0][1].clone()
+    }
+}
+
+/// Returns the caller of a login.
+pub fn caller(login: &str) -> Caller {
+    Caller { login: login.to_owned(), scope: Scope::All }
+}
+
+/// Returns the identifier of an account.
+pub fn account(login: &str) -> String {
+    format!("A{login}")
+}
+
+fn name(login: &str) -> Name {
+    Name::new(&format!("{login}@demo.test"))
+}
+
+fn path(login: &str) -> String {
+    format!("mail/{login}.nsf")
+}
+
+struct MemoryAccounts {
+    mail: Arc<MailStore>,
+}
+
+impl Accounts for MemoryAccounts {
+    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>> {
+        let mut found = Vec::new();
+        for owner in OWNERS {
+            if let Ok(Some((info, _))) = self.open(caller, &account(owner)) {
+                found.push(info);
+            }
+        }
+        found.sort_by_key(|info| !info.is_personal);
+        Ok(found)
+    }
+
+    fn open(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
+        let Some(owner) = OWNERS.into_iter().find(|owner| account(owner) == id) else { return Ok(None) };
+        let person = Identity::person(name(&caller.login)).authenticated(AuthenticationMethod::Password);
+        let file = self.mail.open(&path(owner), &Arc::new(person))?;
+        let info =
+            AccountInfo { id: id.to_owned(), name: format!("{owner}@demo.test"), is_personal: caller.login == owner };
+        Ok(Some((info, file)))
+    }
+
+    fn identities(&self, _: &Caller, id: &str) -> mail::Result<Vec<IdentityInfo>> {
+        let login = id.trim_start_matches('A');
+        let email = format!("{login}@demo.test");
+        Ok(vec![IdentityInfo { id: "I1".to_owned(), name: login.to_owned(), email }])
+    }
+}
+
+/// The addresses of demo.test, which are those of the owners. All others are remote.
+struct DemoAddresses;
+
+impl AddressResolver for DemoAddresses {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(login) = address.strip_suffix("@demo.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.to_owned())]);
+        };
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file: path(login),
+            title: login.to_owned(),
+            owner: name(login),
+            quota_bytes: None,
+            other_server: None,
+        })])
+    }
+}
+
+/// Sends with the router alone: a sender needs only an address of its own, and `gone@demo.test` is unknown.
+struct RouterOutbox {
+    router: Arc<Router>,
+    mail: Arc<MailStore>,
+}
+
+impl Outbox for RouterOutbox {
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+        if request.sender != format!("{}@demo.test", request.login) {
+            return Err(Refusal::Sender("This is not your address".to_owned()).into());
+        }
+        if let Some(unknown) = request.recipients.iter().find(|address| *address == "gone@demo.test") {
+            return Err(RefusedRequest { recipient: Some(unknown.clone()), refusal: Refusal::UnknownRecipient });
+        }
+        let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let envelope = Envelope { id: recorded.id, reverse_path: request.sender, recipients, ..Envelope::default() };
+        let targets: Vec<Arc<[DeliveryTarget]>> = envelope
+            .recipients
+            .iter()
+            .map(|recipient| DemoAddresses.targets(&recipient.address).expect("no lookup fails").into())
+            .collect();
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: recorded.release_at,
+            record: Some(recorded.record),
+        };
+        Ok(self.router.accept_resolved(arriving).expect("the store works").ticket)
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.router.withdraw(id, record)
+    }
+
+    fn queued_message(&self, id: &str) -> Option<QueueEntry> {
+        self.router.message_with_id(id)
+    }
+
+    fn recipients_max(&self) -> usize {
+        100
+    }
+
+    fn message_bytes_max(&self) -> u64 {
+        self.mail.options().message_bytes_max
+    }
+}
