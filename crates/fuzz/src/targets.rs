@@ -84,6 +84,24 @@ const SMTP_WORDS: &[&str] = &[
     "\"a b\"",
     "\0",
 ];
+const JMAP_WORDS: &[&str] = &[
+    "\"using\":[",
+    "\"methodCalls\":[",
+    "\"createdIds\":{",
+    "[\"Core/echo\",{",
+    "},\"a\"]",
+    "\"#ids\":{\"resultOf\":\"a\",\"name\":\"Core/echo\",\"path\":\"/list/*/id\"}",
+    "\"keywords/$seen\":true",
+    "\"mailboxIds/~1\":null",
+    "\\u0061",
+    "\\ud800",
+    "null",
+    "{",
+    "}",
+    "[",
+    "]",
+];
+
 const MIME_WORDS: &[&str] = &[
     "\r\n",
     "\n",
@@ -264,6 +282,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "formula", run: formula::fuzz::compile_and_evaluate, words: FORMULA_WORDS },
     Target { name: "search", run: search::fuzz::read, words: SEARCH_WORDS },
     Target { name: "couchdb", run: couchdb::fuzz::read, words: COUCHDB_WORDS },
+    Target { name: "jmap", run: jmap::fuzz::check_arbitrary_bytes, words: JMAP_WORDS },
     Target { name: "records", run: records::decode, words: RECORD_WORDS },
     Target { name: "replication", run: replication::decode, words: RECORD_WORDS },
 ];
