@@ -13,6 +13,7 @@
 //! | [`request_context`] | what is known about a request besides its header |
 //! | [`login`], [`backend`] | logins by password, token and session; what the server must provide |
 //! | [`sessions`] | the sessions of browsers, which are notes of a database |
+//! | [`content`] | contents that are known as a whole: tags and ranges |
 //! | [`origin`] | pages of other origins: who may send what (CSRF, CORS) |
 //! | [`header_fields`] | the header fields that protect browsers |
 //! | [`account_limits`] | concurrent requests of one account |
@@ -27,6 +28,7 @@
 pub mod account_limits;
 pub mod backend;
 pub mod connection;
+pub mod content;
 pub mod front;
 pub mod header_fields;
 pub mod limits;

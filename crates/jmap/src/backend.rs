@@ -9,7 +9,10 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
+use mail::router::{QueueEntry, SubmissionRecord};
+use mail::submission::{RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use search::FullTextIndex;
+use store::Ticket;
 
 use crate::limits::Limits;
 use crate::table::MessageTables;
@@ -74,12 +77,55 @@ pub trait Accounts: Send + Sync {
     }
 }
 
+/// Sending of messages.
+pub trait Outbox: Send + Sync {
+    /// Accepts a message, and writes the document about it in the same transaction.
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest>;
+
+    /// Withdraws a message that is held, and changes the document about it in the same transaction. Returns `None` if
+    /// it is too late.
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
+
+    /// Returns the queued message with an identifier.
+    fn queued_message(&self, id: &str) -> Option<QueueEntry>;
+
+    /// Returns the maximum number of recipients of a message.
+    fn recipients_max(&self) -> usize;
+
+    /// Returns the maximum number of bytes of a message.
+    fn message_bytes_max(&self) -> u64;
+}
+
+impl Outbox for SubmissionService {
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+        self.submit_recorded(request, recorded)
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        Self::withdraw(self, id, record)
+    }
+
+    fn queued_message(&self, id: &str) -> Option<QueueEntry> {
+        Self::queued_message(self, id)
+    }
+
+    fn recipients_max(&self) -> usize {
+        self.options().recipients_max
+    }
+
+    fn message_bytes_max(&self) -> u64 {
+        self.options().message_bytes_max
+    }
+}
+
 /// What all requests share.
 pub struct Services {
     /// The accounts.
     pub accounts: Arc<dyn Accounts>,
     /// The uploads.
     pub uploads: Arc<dyn Uploads>,
+    /// Accepts and withdraws messages.
+    pub outbox: Arc<dyn Outbox>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Random numbers, for identifiers of messages.

@@ -11,12 +11,14 @@
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`email`] | the properties of Email, composing and excerpts: pure |
 //! | [`blob`], [`uploads`] | downloads and uploads |
-//! | [`session`], [`push`] | the Session object; the StateChange object |
+//! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
+//! | [`session`], [`push`] | the Session object; the states of accounts |
+//! | [`service`] | the requests over HTTP, with tokio |
 //! | [`backend`] | what the crate needs from the server: accounts, uploads, clock |
 //! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
 //!
-//! Everything is synchronous and runs on worker threads. A reply may leave the server when its ticket is durable.
-//! Not covered yet: EmailSubmission, MDN, PushSubscription, Principals, WebSocket.
+//! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is durable.
+//! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
 
 pub mod account;
 pub mod arguments;
@@ -26,6 +28,7 @@ pub mod changes;
 pub mod context;
 pub mod email;
 pub mod email_write;
+pub mod envelope;
 pub mod error;
 pub mod execute;
 pub mod filter;
@@ -41,10 +44,12 @@ pub mod push;
 pub mod query;
 pub mod reference;
 pub mod request;
+pub mod service;
 pub mod session;
 pub mod sort;
 pub mod state;
 pub mod strict_json;
+pub mod submission;
 pub mod table;
 pub mod uploads;
 

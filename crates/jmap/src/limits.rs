@@ -133,3 +133,39 @@ pub const VACATION_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Number of parts from which `Blob/upload` puts a blob together.
 pub const BLOB_SOURCES_MAX: usize = 64;
+
+/// Time for which a message can be held before it is sent (`maxDelayedSend`).
+pub const DELAYED_SEND_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Time in which the repetition of a request to send gets the result of the first one.
+pub const REPEATED_REQUEST_TIME_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// Time for which the document about a sent message is kept.
+pub const SUBMISSION_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Number of documents about sent messages that one call removes.
+pub const EXPIRED_SUBMISSIONS_MAX: usize = 20;
+
+/// Number of requests of all accounts at the same time.
+pub const REQUESTS_MAX: usize = 1_000;
+
+/// Number of uploads of all accounts at the same time.
+pub const UPLOADS_MAX: usize = 200;
+
+/// Number of event sources of one account.
+pub const EVENT_SOURCES_PER_ACCOUNT_MAX: usize = 10;
+
+/// Number of event sources of all accounts.
+pub const EVENT_SOURCES_MAX: usize = 10_000;
+
+/// Number of bytes of the identifier of an event.
+pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
+
+/// Time for which an event waits for further changes.
+pub const EVENT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Shortest time between two pings.
+pub const EVENT_PING_MIN: Duration = Duration::from_secs(5);
+
+/// Longest time between two pings, and that of the comments without pings.
+pub const EVENT_PING_MAX: Duration = Duration::from_secs(300);

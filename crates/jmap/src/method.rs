@@ -16,6 +16,10 @@ mod email_parse;
 mod email_query;
 mod email_query_changes;
 mod email_set;
+mod email_submission_changes;
+mod email_submission_get;
+mod email_submission_query;
+mod email_submission_set;
 mod get_call;
 mod identity_changes;
 mod identity_get;
@@ -65,6 +69,11 @@ pub const METHODS: &[Method] = &[
     Method { name: "Email/query", capability: MAIL, run: email_query::run },
     Method { name: "Email/queryChanges", capability: MAIL, run: email_query_changes::run },
     Method { name: "Email/set", capability: MAIL, run: email_set::run },
+    Method { name: "EmailSubmission/changes", capability: SUBMISSION, run: email_submission_changes::run },
+    Method { name: "EmailSubmission/get", capability: SUBMISSION, run: email_submission_get::run },
+    Method { name: "EmailSubmission/query", capability: SUBMISSION, run: email_submission_query::run },
+    Method { name: "EmailSubmission/queryChanges", capability: SUBMISSION, run: email_submission_query::run_changes },
+    Method { name: "EmailSubmission/set", capability: SUBMISSION, run: email_submission_set::run },
     Method { name: "Identity/changes", capability: SUBMISSION, run: identity_changes::run },
     Method { name: "Identity/get", capability: SUBMISSION, run: identity_get::run },
     Method { name: "Identity/set", capability: SUBMISSION, run: identity_set::run },

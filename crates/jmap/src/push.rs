@@ -1,53 +1,134 @@
-//! Push (RFC 8620 §7): the StateChange object, and what notifies of changes.
+//! Push (RFC 8620 §7): the states of all accounts that a person sees, and what notifies of their changes.
 //!
-//! The connection that a client listens on waits for the listeners of all accounts, and compares the states then. It
+//! The connection that a client listens on waits for the mail files of all accounts, and compares the states then. It
 //! tells a state when the ticket of the view is durable.
 
-use event_listener::EventListener;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::future;
 use serde_json::{Map, Value, json};
 use store::Ticket;
 
-use crate::account::Account;
+use crate::account::{Account, AccountView};
 use crate::backend::{Caller, Services};
+use crate::error::MethodResult;
+use crate::limits::EVENT_ID_BYTES_MAX;
+use crate::state;
+use crate::submission::{self, Submission};
 
-/// The types whose states are told.
-pub const TYPES: [&str; 4] = ["Email", "EmailDelivery", "Mailbox", "Thread"];
+/// The types about which a client wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeSelection {
+    /// The names; `None` for all.
+    names: Option<Vec<String>>,
+}
 
-/// Returns the StateChange object of all accounts of a caller, and the ticket that must be durable before it is told.
-/// `types` are the wanted types; none stands for all of them.
-pub fn state_change(services: &Services, caller: &Caller, types: &[String]) -> mail::Result<(Value, Ticket)> {
-    let mut changed = Map::new();
-    let mut ticket = Ticket::NONE;
-    for info in services.accounts.accounts(caller)? {
-        let Ok(account) = Account::open(services, caller, &info.id) else { continue };
-        let Ok(view) = account.view() else { continue };
-        ticket = ticket.max(view.snapshot.ticket());
-        let mut states = Map::new();
-        for name in TYPES {
-            if types.is_empty() || types.iter().any(|wanted| wanted == name) {
-                states.insert(name.to_owned(), json!(state_of(&view, name)));
+impl TypeSelection {
+    /// Reads `*`, or names with commas between them.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let names = (text != "*").then(|| text.split(',').map(|name| name.trim().to_owned()).collect());
+        Self { names }
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
+    }
+}
+
+/// The states of the types of accounts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccountStates {
+    /// The states by account and type.
+    pub states: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl AccountStates {
+    /// Reads the identifier of an event. Returns `None` if it is not one.
+    #[must_use]
+    pub fn from_event_id(text: &str) -> Option<Self> {
+        if text.len() > EVENT_ID_BYTES_MAX {
+            return None;
+        }
+        let states = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        Some(Self { states })
+    }
+
+    /// Returns the identifier of an event after which a client knows these states.
+    #[must_use]
+    pub fn event_id(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&self.states).unwrap_or_default())
+    }
+
+    /// Returns the StateChange object with the states that a client does not know yet, or `None` if it knows all.
+    #[must_use]
+    pub fn differences(&self, known: &Self, types: &TypeSelection) -> Option<String> {
+        let mut changed = Map::new();
+        for (account, states) in &self.states {
+            let before = known.states.get(account);
+            let is_new = |name: &str, state: &String| before.and_then(|states| states.get(name)) != Some(state);
+            let of_account: Map<String, Value> = states
+                .iter()
+                .filter(|(name, state)| types.contains(name) && is_new(name, state))
+                .map(|(name, state)| (name.clone(), Value::from(state.clone())))
+                .collect();
+            if !of_account.is_empty() {
+                changed.insert(account.clone(), Value::Object(of_account));
             }
         }
-        changed.insert(info.id, Value::Object(states));
-    }
-    Ok((json!({ "@type": "StateChange", "changed": changed }), ticket))
-}
-
-fn state_of(view: &crate::account::AccountView<'_>, name: &str) -> String {
-    match name {
-        "Mailbox" => view.mailbox_state(),
-        "Thread" | "EmailDelivery" => view.thread_state(),
-        _ => view.email_state(),
+        (!changed.is_empty()).then(|| json!({ "@type": "StateChange", "changed": changed }).to_string())
     }
 }
 
-/// Returns listeners that are notified of the next change of each account. They must be taken before the states are.
-pub fn listen(services: &Services, caller: &Caller) -> mail::Result<Vec<EventListener>> {
-    let mut listeners = Vec::new();
-    for info in services.accounts.accounts(caller)? {
-        if let Ok(account) = Account::open(services, caller, &info.id) {
-            listeners.push(account.file.listen());
+/// The future that completes with the next change of one of the mail files.
+pub type Change = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The states of all accounts at a moment.
+pub struct Observation {
+    /// The states.
+    pub states: AccountStates,
+    /// The next change after them.
+    pub change: Change,
+    /// What must be durable before the states are told.
+    pub ticket: Ticket,
+}
+
+/// Returns the states of all accounts of a caller. The listeners begin before the states are read, so no change is
+/// missed. An account that cannot be read is left out.
+pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation> {
+    let infos = services.accounts.accounts(caller)?;
+    let accounts: Vec<Account> = infos.iter().filter_map(|of| Account::open(services, caller, &of.id).ok()).collect();
+    let listeners: Vec<_> = accounts.iter().map(|account| account.file.listen()).collect();
+    let mut states = AccountStates::default();
+    let mut ticket = Ticket::NONE;
+    for account in &accounts {
+        let Ok(view) = account.view() else { continue };
+        ticket = ticket.max(view.snapshot.ticket());
+        if let Ok(of_account) = states_of(&view) {
+            states.states.insert(account.info.id.clone(), of_account);
         }
     }
-    Ok(listeners)
+    let change: Change = match listeners.is_empty() {
+        true => Box::pin(future::pending()),
+        false => Box::pin(async move {
+            future::select_all(listeners).await;
+        }),
+    };
+    Ok(Observation { states, change, ticket })
+}
+
+fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
+    let submissions = Submission::all(view.snapshot.reading())?;
+    let submission_state = state::format(submission::last_change(&submissions), &view.snapshot);
+    let states = [
+        ("Email", view.email_state()),
+        ("EmailDelivery", view.thread_state()),
+        ("EmailSubmission", submission_state),
+        ("Mailbox", view.mailbox_state()),
+        ("Thread", view.thread_state()),
+    ];
+    Ok(states.map(|(name, state)| (name.to_owned(), state)).into())
 }

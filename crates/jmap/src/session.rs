@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::backend::{AccountInfo, Caller, Scope, Services};
-use crate::limits::{BLOB_SOURCES_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
+use crate::limits::{BLOB_SOURCES_MAX, DELAYED_SEND_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
 use crate::sort::SORT_PROPERTIES;
 
 /// The capability of the core (RFC 8620).
@@ -116,6 +116,10 @@ fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, ac
         "emailQuerySortOptions": SORT_PROPERTIES,
         "mayCreateTopLevelMailbox": is_designer && caller.scope == Scope::All,
     });
+    let submission = json!({
+        "maxDelayedSend": DELAYED_SEND_MAX.as_secs(),
+        "submissionExtensions": { "FUTURERELEASE": [] },
+    });
     let blob = json!({
         "maxSizeBlobSet": services.limits.upload_bytes_max,
         "maxDataSources": BLOB_SOURCES_MAX,
@@ -128,7 +132,7 @@ fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, ac
         "isReadOnly": account.is_read_only,
         "accountCapabilities": {
             MAIL: mail,
-            SUBMISSION: { "maxDelayedSend": 0, "submissionExtensions": {} },
+            SUBMISSION: submission,
             QUOTA: {},
             BLOB: blob,
         },

@@ -28,7 +28,10 @@ pub mod queue;
 pub mod report_limits;
 pub mod schedule;
 
-pub use accept::{AcceptOutcome, AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
+pub use accept::{
+    AcceptOutcome, AddressResolver, ArrivingMessage, DeliveryTarget, LocalMailbox, RecordChange, Router, RouterOptions,
+    SubmissionRecord,
+};
 pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};

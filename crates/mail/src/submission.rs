@@ -33,16 +33,19 @@ pub mod trace;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use base::Timestamp;
 use base::line_ends::normalize_line_ends;
 use base::networks::Networks;
 use base::special_addresses::is_permitted;
 use base::{address_literal, hex};
 use directory::{Directory, Person};
+use store::Ticket;
 
 use crate::error::Error;
 use crate::limits::{GROUP_TARGETS_PER_MESSAGE_MAX, HOPS_MAX, LISTED_MEMBERS_MAX};
@@ -50,7 +53,10 @@ use crate::mailbox::MailStore;
 use crate::mime::address;
 use crate::mime::authentication_results::without_forged;
 use crate::mime::message_header::top_fields;
-use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, ReturnContent, Router};
+use crate::router::{
+    AcceptOutcome, ArrivingMessage, DeliveryTarget, Envelope, QueueEntry, Recipient, ReturnContent, Router,
+    SubmissionRecord,
+};
 use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
 use crate::submission::group_limit::GroupLimit;
 use crate::submission::request_log::{LoggedRequest, RequestLog, RequestResult};
@@ -179,6 +185,17 @@ pub struct ForwardedMessage {
     pub message: Vec<u8>,
 }
 
+/// A submission about which the sender's mail file keeps a document.
+#[derive(Clone, Debug)]
+pub struct RecordedSubmission {
+    /// The identifier of the message in the queue, unique on this server.
+    pub id: String,
+    /// The time before which nobody gets the message, and until which its sender may withdraw it (RFC 4865).
+    pub release_at: Option<Timestamp>,
+    /// The document, which is written in the same transaction.
+    pub record: SubmissionRecord,
+}
+
 /// A refused request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRequest {
@@ -240,15 +257,36 @@ impl SubmissionService {
     /// Performs all steps for a user's request, unless the same request was accepted before.
     pub fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
         if request.request_id.is_empty() {
-            return Ok(self.accepted_submission(self.carry_out(request)?));
+            return Ok(self.accepted_submission(self.carry_out(request, None)?));
         }
         let running = match self.requests.begin((&request).into())? {
             LoggedRequest::New(running) => running,
             LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
         };
-        let result = self.carry_out(request)?;
+        let result = self.carry_out(request, None)?;
         running.record_result(result.clone());
         Ok(self.accepted_submission(result))
+    }
+
+    /// Performs all steps for a user's request, and writes a document about it in the same transaction. Returns the
+    /// ticket that must be durable before the client receives a reply.
+    pub fn submit_recorded(
+        &self,
+        request: SubmissionRequest,
+        recorded: RecordedSubmission,
+    ) -> Result<Ticket, RefusedRequest> {
+        Ok(self.carry_out(request, Some(recorded))?.ticket)
+    }
+
+    /// Withdraws a message that is held for its sender ([`Router::withdraw`]).
+    pub fn withdraw(&self, id: &str, record: SubmissionRecord) -> crate::Result<Option<Ticket>> {
+        self.router.withdraw(id, record)
+    }
+
+    /// Returns the queued message with an identifier.
+    #[must_use]
+    pub fn queued_message(&self, id: &str) -> Option<QueueEntry> {
+        self.router.message_with_id(id)
     }
 
     /// Accepts a message that another server of the domain forwards, for the recipients for whom the same request was
@@ -267,7 +305,11 @@ impl SubmissionService {
         Ok(self.accepted_submission(requests.record_result(result)))
     }
 
-    fn carry_out(&self, request: SubmissionRequest) -> Result<RequestResult, RefusedRequest> {
+    fn carry_out(
+        &self,
+        request: SubmissionRequest,
+        recorded: Option<RecordedSubmission>,
+    ) -> Result<RequestResult, RefusedRequest> {
         let size_bytes = request.message.len() as u64;
         if size_bytes > self.options.message_bytes_max {
             return Err(Refusal::TooLarge.into());
@@ -277,11 +319,12 @@ impl SubmissionService {
             Origin { protocol: ReceivedProtocol::Native, peer: request.peer, login: Some(request.login.clone()) };
         let reverse_path = self.sender_of(&request)?;
         let (recipients, resolved) = self.recipients_of(&request.recipients)?;
-        let mut envelope = Envelope { id: self.new_id(), reverse_path, recipients, ..Envelope::default() };
+        let id = recorded.as_ref().map_or_else(|| self.new_id(), |recorded| recorded.id.clone());
+        let mut envelope = Envelope { id, reverse_path, recipients, ..Envelope::default() };
         envelope.smtputf8 = envelope.recipients.iter().any(|recipient| !recipient.address.is_ascii());
         let message = self.prepare(&origin, &envelope, &request.message)?;
         envelope.eight_bit = !message.is_ascii();
-        Ok(self.accept_submission(Submission { origin, envelope, resolved, message })?)
+        Ok(self.accept_submission(Submission { origin, envelope, resolved, message }, recorded)?)
     }
 
     fn carry_out_forwarded(&self, forwarded: ForwardedMessage) -> Result<RequestResult, Refusal> {
@@ -316,7 +359,7 @@ impl SubmissionService {
         let trace = self.trace_of(&origin, &envelope);
         let message = without_forged([trace.as_bytes(), &message].concat(), &self.options.hostname);
         let envelope = Envelope { eight_bit: !message.is_ascii(), ..envelope };
-        self.accept_submission(Submission { origin, envelope, resolved, message })
+        self.accept_submission(Submission { origin, envelope, resolved, message }, None)
     }
 
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does
@@ -392,12 +435,16 @@ impl SubmissionService {
 
     /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
     pub fn accept(&self, submission: Submission) -> Result<AcceptedSubmission, Refusal> {
-        Ok(self.accepted_submission(self.accept_submission(submission)?))
+        Ok(self.accepted_submission(self.accept_submission(submission, None)?))
     }
 
-    fn accept_submission(&self, submission: Submission) -> Result<RequestResult, Refusal> {
-        let Submission { origin, envelope, resolved, message } = submission;
-        let deposited = self.deposit(&origin, &envelope, &resolved, message);
+    fn accept_submission(
+        &self,
+        submission: Submission,
+        recorded: Option<RecordedSubmission>,
+    ) -> Result<RequestResult, Refusal> {
+        let deposited = self.deposit(&submission, recorded);
+        let Submission { origin, envelope, .. } = submission;
         let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.record_refused(&origin, refusal))?;
         self.hooks.record_accepted(&origin, &envelope, size_bytes, outcome);
         Ok(RequestResult { id: envelope.id, ticket: outcome.ticket })
@@ -413,22 +460,24 @@ impl SubmissionService {
     /// Checks the author, signs, and passes the message to the router. Returns the size of the deposited message.
     fn deposit(
         &self,
-        origin: &Origin,
-        envelope: &Envelope,
-        resolved: &ResolvedAddresses,
-        message: Vec<u8>,
+        submission: &Submission,
+        recorded: Option<RecordedSubmission>,
     ) -> Result<(usize, AcceptOutcome), Refusal> {
+        let Submission { origin, envelope, resolved, message } = submission;
         if let Some(login) = &origin.login {
-            self.check_author(login, &message)?;
+            self.check_author(login, message)?;
         }
         let targets = self.targets(envelope, resolved)?;
         self.check_group_rate(origin, &targets)?;
         let is_ours = origin.login.is_some() && origin.protocol != ReceivedProtocol::Lmtp;
         let leaves =
             || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
-        let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };
-        let outcome = self.router.accept_resolved(envelope, &targets, &message);
-        Ok((message.len(), outcome.map_err(|error| report_failure(self.hooks.as_ref(), error))?))
+        let is_signed = is_ours && leaves();
+        let raw = if is_signed { Cow::Owned(self.hooks.sign(message.clone())) } else { Cow::Borrowed(message) };
+        let (release_at, record) = recorded.map_or((None, None), |of| (of.release_at, Some(of.record)));
+        let arriving = ArrivingMessage { envelope, targets: &targets, raw: &raw, release_at, record };
+        let outcome = self.router.accept_resolved(arriving);
+        Ok((raw.len(), outcome.map_err(|error| report_failure(self.hooks.as_ref(), error))?))
     }
 
     /// Refuses the message of a user who may no longer log in, and a message with a `From` address that is not the

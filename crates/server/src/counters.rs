@@ -103,8 +103,14 @@ impl ReplicationCounters {
 }
 
 /// The protocols whose logins the statistics show.
-pub const LOGIN_PROTOCOLS: [LoginProtocol; 4] =
-    [LoginProtocol::Imap, LoginProtocol::Pop3, LoginProtocol::Submission, LoginProtocol::Native];
+pub const LOGIN_PROTOCOLS: [LoginProtocol; 6] = [
+    LoginProtocol::Imap,
+    LoginProtocol::Pop3,
+    LoginProtocol::Submission,
+    LoginProtocol::Native,
+    LoginProtocol::Http,
+    LoginProtocol::Jmap,
+];
 
 /// Counters of logins for each protocol.
 #[derive(Debug, Default)]

@@ -143,6 +143,12 @@ impl Logins {
         Err(LoginError::Unavailable)
     }
 
+    /// Opens the mail file of a person whose identity was found and registered for the connection before.
+    pub(crate) fn open_for(&self, identity: &Arc<Identity>) -> Result<MailFile, LoginError> {
+        let person = self.person(identity.name.canonical())?;
+        self.open_mail_file(&person, identity)
+    }
+
     fn open_mail_file(&self, person: &Person, identity: &Arc<Identity>) -> Result<MailFile, LoginError> {
         let open = || self.mail.open(&person.mail_file, identity);
         let opened = match open() {

@@ -45,9 +45,10 @@ use crate::view_updater::{self, ViewUpdater};
 
 mod local;
 mod protocols;
+mod web_routes;
 
 pub use local::LocalServer;
-use protocols::ProtocolServices;
+use protocols::{HttpStatistics, ProtocolServices};
 
 /// The error returned if the server cannot run. For the operator.
 #[derive(Debug, thiserror::Error)]
@@ -280,7 +281,7 @@ impl Server {
             running.spawn(self.create_acceptor(listener, serve, probes).run());
         }
         for listener in admin {
-            self.start_admin_port(listener, listeners.clone(), running);
+            self.start_admin_port(listener, (listeners.clone(), services.http_statistics()), running);
         }
         Ok(())
     }
@@ -309,7 +310,7 @@ impl Server {
     fn start_admin_port(
         self: &Arc<Self>,
         bound: BoundListener,
-        listeners: Vec<ListenerProbe>,
+        (listeners, http): (Vec<ListenerProbe>, HttpStatistics),
         running: &mut JoinSet<()>,
     ) {
         let Socket::Tcp(listener) = bound.socket else {
@@ -327,6 +328,7 @@ impl Server {
             logins: Arc::clone(&self.logins),
             updater: Arc::clone(&self.updater),
             replication_counters: Arc::clone(&self.replication.counters),
+            http,
             shutdown: self.shutdown.clone(),
             listeners,
         });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::memory::MemoryShares;
+use http::statistics::RouteCounters;
 use instance::Instance;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -49,6 +50,8 @@ pub struct ServerStatistics {
     pub updater: Arc<ViewUpdater>,
     /// The counters of replications.
     pub replication_counters: Arc<ReplicationCounters>,
+    /// The counters of requests over HTTP, by the service that they are for.
+    pub http: Vec<(&'static str, Arc<http::statistics::Statistics>)>,
     /// The state of the shutdown.
     pub shutdown: Shutdown,
     /// The probes of all listeners except the administration port.
@@ -81,6 +84,7 @@ impl Collector for ServerStatistics {
         self.write_name_cache(out)?;
         self.write_transport(out)?;
         self.write_logins(out)?;
+        self.write_http(out)?;
         self.write_store(out)?;
         self.write_blobs(out)?;
         self.write_full_text(out)?;
@@ -296,6 +300,29 @@ impl ServerStatistics {
         out.counter("password_hashes", "Computed password hashes.", directory.hashes)
     }
 
+    fn write_http(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let reports: Vec<(&str, Vec<(String, RouteCounters)>)> =
+            self.http.iter().map(|(service, of)| (*service, of.routes())).collect();
+        let mut routes: Vec<([(&str, &str); 2], RouteCounters)> = Vec::new();
+        for (service, of_service) in &reports {
+            routes
+                .extend(of_service.iter().map(|(route, of)| ([("service", *service), ("route", route.as_str())], *of)));
+        }
+        let requests = routes.iter().flat_map(|([service, route], of)| {
+            [("answered", of.answered), ("refused", of.refused), ("failed", of.failed)]
+                .map(|(outcome, count)| ([*service, *route, ("outcome", outcome)], count))
+        });
+        out.counters("http_requests", "Requests over HTTP.", requests)?;
+        let seconds = routes.iter().map(|(labels, of)| (*labels, of.duration.as_secs_f64()));
+        out.counters(
+            "http_requests_seconds",
+            "Time from the header of requests to the end of their answers.",
+            seconds,
+        )?;
+        let bytes = routes.iter().map(|(labels, of)| (*labels, of.bytes));
+        out.counters("http_answers_bytes", "Size of the bodies of answers.", bytes)
+    }
+
     fn write_transport(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         let counters = &self.mail_counters;
         let by_protocol = |pick: fn(&ProtocolCounters) -> &Counter| {
@@ -381,6 +408,7 @@ mod tests {
             replication_counters: Arc::default(),
             sessions,
             logins,
+            http: vec![("web", Arc::default())],
             shutdown: Shutdown::new(),
             listeners: Vec::new(),
         };

@@ -6,6 +6,7 @@ mod bad_input;
 mod dialogue;
 mod email;
 mod model;
+mod submission;
 mod text_search;
 mod world;
 

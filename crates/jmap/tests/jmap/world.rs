@@ -7,18 +7,23 @@ use std::sync::Arc;
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use jmap::backend::{Accounts, IdentityInfo, Scope, Services};
+use jmap::backend::{Accounts, IdentityInfo, Outbox, Scope, Services};
 use jmap::limits::Limits;
 use jmap::table::MessageTables;
 use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::router::{
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, Router,
+    RouterOptions, SubmissionRecord,
+};
+use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
 use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, Item, ServerSettings, level};
 use search::FullTextIndex;
 use serde_json::{Value, json};
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Store, StoreOptions, SyncMode, Ticket};
 
 /// The logins that have a mail file.
 pub const OWNERS: [&str; 3] = ["alice", "bob", "carol"];
@@ -29,6 +34,8 @@ pub struct World {
     pub services: Services,
     /// The clock.
     pub clock: Arc<SimClock>,
+    /// The router.
+    pub router: Arc<Router>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
 }
@@ -75,11 +82,14 @@ impl World {
         for (login, quota) in OWNERS.into_iter().zip([None, None, Some(20_480)]) {
             mail.create_if_missing(&path(login), login, &name(login), quota).expect("the mail file is created");
         }
+        let router = Router::open(Arc::clone(&mail), Arc::new(DemoAddresses), RouterOptions::default());
+        let router = router.expect("the queue opens");
         let index = has_index.then(|| TestIndex::open(mail.databases()));
         let full_text = index.as_ref().map(|index| Arc::clone(&index.index));
         let services = Services {
             accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), full_text }),
             uploads: Arc::new(MemoryUploads::default()),
+            outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
             clock: Arc::clone(&clock) as _,
             random,
             limits: Limits {
@@ -91,7 +101,7 @@ impl World {
             message_id_domain: "demo.test".to_owned(),
             tables: MessageTables::default(),
         };
-        let world = Self { services, clock, mail, index };
+        let world = Self { services, clock, mail, router, index };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -228,5 +238,71 @@ impl Accounts for MemoryAccounts {
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(self.full_text.clone())
+    }
+}
+
+/// The addresses of demo.test, which are those of the owners. All others are remote.
+struct DemoAddresses;
+
+impl AddressResolver for DemoAddresses {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(login) = address.strip_suffix("@demo.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.to_owned())]);
+        };
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file: path(login),
+            title: login.to_owned(),
+            owner: name(login),
+            quota_bytes: None,
+            other_server: None,
+        })])
+    }
+}
+
+/// Sends with the router alone: a sender needs only an address of its own, and `gone@demo.test` is unknown.
+struct RouterOutbox {
+    router: Arc<Router>,
+    mail: Arc<MailStore>,
+}
+
+impl Outbox for RouterOutbox {
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+        if request.sender != format!("{}@demo.test", request.login) {
+            return Err(Refusal::Sender("This is not your address".to_owned()).into());
+        }
+        if let Some(unknown) = request.recipients.iter().find(|address| *address == "gone@demo.test") {
+            return Err(RefusedRequest { recipient: Some(unknown.clone()), refusal: Refusal::UnknownRecipient });
+        }
+        let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let envelope = Envelope { id: recorded.id, reverse_path: request.sender, recipients, ..Envelope::default() };
+        let targets: Vec<Arc<[DeliveryTarget]>> = envelope
+            .recipients
+            .iter()
+            .map(|recipient| DemoAddresses.targets(&recipient.address).expect("no lookup fails").into())
+            .collect();
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: recorded.release_at,
+            record: Some(recorded.record),
+        };
+        Ok(self.router.accept_resolved(arriving).expect("the store works").ticket)
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.router.withdraw(id, record)
+    }
+
+    fn queued_message(&self, id: &str) -> Option<QueueEntry> {
+        self.router.message_with_id(id)
+    }
+
+    fn recipients_max(&self) -> usize {
+        100
+    }
+
+    fn message_bytes_max(&self) -> u64 {
+        self.mail.options().message_bytes_max
     }
 }

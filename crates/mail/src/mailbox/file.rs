@@ -652,6 +652,28 @@ impl MailFile {
         Ok(CopyOutcome { uid_validity, pairs, modseq, ticket })
     }
 
+    /// Replaces the items of a document that is no message. If it is gone, nothing changes.
+    pub fn document_update(&self, note: NoteId, items: &[Item]) -> Result<Ticket> {
+        let ((), ticket) = self.write(|writer| {
+            if let Some(present) = writer.note(note)? {
+                writer.note_update(note, present.header.revision(), items, &[])?;
+            }
+            Ok(())
+        })?;
+        Ok(ticket)
+    }
+
+    /// Deletes documents that are no messages.
+    pub fn documents_delete(&self, notes: &[NoteId]) -> Result<Ticket> {
+        let ((), ticket) = self.write(|writer| {
+            for note in notes {
+                writer.note_delete_permanently(*note)?;
+            }
+            Ok(())
+        })?;
+        Ok(ticket)
+    }
+
     /// Runs changes as one transaction.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> Result<T>) -> Result<(T, Ticket)> {
         self.write_as(&self.depositor, change)

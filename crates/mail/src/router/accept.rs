@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use base::{Name, Timestamp};
+use base::{Name, NoteId, Timestamp};
 use notes::{
     Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
 };
@@ -136,6 +136,39 @@ impl QueueDatabase {
     }
 }
 
+/// A message to accept, with the targets of its recipients.
+#[derive(Debug)]
+pub struct ArrivingMessage<'m> {
+    /// The envelope.
+    pub envelope: &'m Envelope,
+    /// The targets of its recipients, in their order.
+    pub targets: &'m [Arc<[DeliveryTarget]>],
+    /// The message.
+    pub raw: &'m [u8],
+    /// The time before which nobody gets it, and until which its sender may withdraw it (RFC 4865).
+    pub release_at: Option<Timestamp>,
+    /// The document about it that is written in the same transaction.
+    pub record: Option<SubmissionRecord>,
+}
+
+/// A document about a submission in the mail file of its sender.
+#[derive(Debug, Clone)]
+pub struct SubmissionRecord {
+    /// The path of the mail file.
+    pub mail_file: String,
+    /// What is written.
+    pub change: RecordChange,
+}
+
+/// The change of a document about a submission.
+#[derive(Debug, Clone)]
+pub enum RecordChange {
+    /// It is created.
+    New(NewNote),
+    /// It gets these items. If it is gone, nothing is written.
+    Items(NoteId, Vec<Item>),
+}
+
 /// The router, which accepts messages and directs them to their targets.
 pub struct Router {
     pub(crate) mail: Arc<MailStore>,
@@ -165,6 +198,10 @@ pub(crate) struct RoutedMessage<'a> {
     pub(crate) reports_on: Option<usize>,
     /// The sender who receives this message as a report, and the event that it reports. `None` for other messages.
     pub(crate) reported_to: Option<(String, Action)>,
+    /// The time before which it is not sent.
+    pub(crate) release_at: Option<Timestamp>,
+    /// The document about it.
+    pub(crate) record: Option<SubmissionRecord>,
 }
 
 /// The reaction if a mailbox cannot accept a message.
@@ -189,7 +226,20 @@ impl<'a> RoutedMessage<'a> {
             if_full: FullMailboxPolicy::Queue,
             reports_on: None,
             reported_to: None,
+            release_at: None,
+            record: None,
         }
+    }
+
+    /// Lets all recipients wait in the queue until a time.
+    fn hold_until(&mut self, release_at: Timestamp) {
+        for (mailbox, recipient) in self.local.drain(..) {
+            self.queued.push(QueuedRecipient::new(recipient, Some(mailbox.mail_file), release_at));
+        }
+        for queued in &mut self.queued {
+            queued.next_attempt = queued.next_attempt.max(release_at);
+        }
+        self.release_at = Some(release_at);
     }
 }
 
@@ -229,17 +279,13 @@ impl Router {
 
     /// Accepts a message whose recipients are not resolved yet. The message is safe when the ticket is durable.
     pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<AcceptOutcome> {
-        self.accept_resolved(envelope, &self.targets_of_all(&envelope.recipients)?, raw)
+        let targets = &self.targets_of_all(&envelope.recipients)?;
+        self.accept_resolved(ArrivingMessage { envelope, targets, raw, release_at: None, record: None })
     }
 
-    /// Accepts a message with the targets of its recipients, in their order. The message is safe when the ticket is
-    /// durable.
-    pub fn accept_resolved(
-        &self,
-        envelope: &Envelope,
-        targets: &[Arc<[DeliveryTarget]>],
-        raw: &[u8],
-    ) -> Result<AcceptOutcome> {
+    /// Accepts a message with the targets of its recipients. The message is safe when the ticket is durable.
+    pub fn accept_resolved(&self, arriving: ArrivingMessage<'_>) -> Result<AcceptOutcome> {
+        let ArrivingMessage { envelope, targets, raw, release_at, record } = arriving;
         assert_eq!(targets.len(), envelope.recipients.len(), "every recipient has its targets");
         let now = self.mail.databases().clock().now();
         let header = Envelope {
@@ -255,6 +301,10 @@ impl Router {
         let dead = self.push_report(&mut routed_messages, Action::Failed, &routed_message, unreached.failed, now)?;
         self.push_report(&mut routed_messages, Action::Expanded, &routed_message, unreached.expanded, now)?;
         routed_message.queued.extend(dead);
+        routed_message.record = record;
+        if let Some(release_at) = release_at {
+            routed_message.hold_until(release_at);
+        }
         let is_confirmed = !success_report_recipients(&routed_message).is_empty()
             && self.may_report(&routed_message.envelope, Action::Delivered);
         let confirmation = if is_confirmed {
@@ -368,6 +418,7 @@ impl Router {
     ) -> Result<Ticket> {
         let mut files: Vec<MailFile> = Vec::new();
         let places = self.open_files(routed_messages, &mut files, now)?;
+        let records = self.open_records(routed_messages, &mut files)?;
         let own_box = updates.first().map(|update| usize::from(update.key.mailbox) - 1);
         let box_index = own_box.unwrap_or_else(|| self.next_box.fetch_add(1, Ordering::Relaxed) % self.boxes.len());
         let needs_box = own_box.is_some()
@@ -395,6 +446,9 @@ impl Router {
                 let mailbox = u16::try_from(box_index + 1).unwrap_or(1);
                 entries.push(self.enqueue(&mut transaction, routed_message, (box_place, mailbox), now)?);
             }
+        }
+        for (place, change) in records {
+            write_record(&mut transaction, place, change)?;
         }
         for update in &updates {
             write_update(&mut transaction, box_place, update)?;
@@ -455,6 +509,23 @@ impl Router {
             places.push(of_message);
         }
         Ok(places)
+    }
+
+    /// Opens the mail files of the documents about messages. Returns their places among the files.
+    fn open_records(
+        &self,
+        routed_messages: &mut [RoutedMessage<'_>],
+        files: &mut Vec<MailFile>,
+    ) -> Result<Vec<(usize, RecordChange)>> {
+        let mut records = Vec::new();
+        for SubmissionRecord { mail_file, change } in routed_messages.iter_mut().filter_map(|of| of.record.take()) {
+            let known = files.iter().position(|file| file.database().path().eq_ignore_ascii_case(&mail_file));
+            if known.is_none() {
+                files.push(self.mail.open_as_server(&mail_file)?);
+            }
+            records.push((known.unwrap_or(files.len() - 1), change));
+        }
+        Ok(records)
     }
 
     fn open_file(&self, mailbox: &LocalMailbox) -> Result<Option<MailFile>> {
@@ -527,6 +598,7 @@ impl Router {
             message: writer.note_create(note)?,
             size: routed_message.raw.len() as u64,
             recipients: routed_message.queued.clone(),
+            release_at: routed_message.release_at,
         };
         let note = writer.note_create(NewNote::document(state_items(&entry)))?;
         Ok((QueueKey { mailbox, note }, entry))
@@ -634,6 +706,20 @@ fn success_report_recipients(routed_message: &RoutedMessage<'_>) -> Vec<QueuedRe
     wanting
         .map(|(mailbox, recipient)| QueuedRecipient::new(recipient.clone(), Some(mailbox.mail_file.clone()), now))
         .collect()
+}
+
+fn write_record(transaction: &mut Transaction<'_>, place: usize, change: RecordChange) -> Result<()> {
+    let mut writer = transaction.writer(place);
+    match change {
+        RecordChange::New(note) => {
+            writer.note_create(note)?;
+        }
+        RecordChange::Items(id, items) => {
+            let Some(note) = writer.note(id)? else { return Ok(()) };
+            writer.note_update(id, note.header.revision(), &items, &[])?;
+        }
+    }
+    Ok(())
 }
 
 fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueUpdate) -> Result<()> {

@@ -135,6 +135,12 @@ impl Dispatcher {
         self.take(destination.clone(), now)
     }
 
+    /// Returns `true` if work of a message is taken.
+    pub(crate) fn is_taken(&self, key: QueueKey) -> bool {
+        let destinations = self.planned.get(&key).into_iter().flat_map(AttemptTimes::keys);
+        destinations.into_iter().any(|destination| self.taken.contains_key(&(key, destination.clone())))
+    }
+
     /// Returns `true` if a destination is known to be slow.
     pub(crate) fn is_slow(&self, destination: &Destination) -> bool {
         self.queues.get(destination).is_some_and(|queue| queue.slow)

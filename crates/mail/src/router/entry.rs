@@ -117,9 +117,17 @@ pub struct QueueEntry {
     pub size: u64,
     /// The recipients that are not done.
     pub recipients: Vec<QueuedRecipient>,
+    /// The time before which nobody gets the message, and until which its sender may withdraw it (RFC 4865). `None` if
+    /// there is no such time, and after the first attempt.
+    pub release_at: Option<Timestamp>,
 }
 
 impl QueueEntry {
+    /// Returns the time from which the message counts as being on its way.
+    pub(crate) fn sent_at(&self) -> Timestamp {
+        self.release_at.map_or(self.arrived, |release_at| release_at.max(self.arrived))
+    }
+
     /// Returns the earliest next attempt of all recipients. Returns `None` if all are held or dead.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Timestamp> {
@@ -127,8 +135,9 @@ impl QueueEntry {
         pending.map(|recipient| recipient.next_attempt).min()
     }
 
-    /// Moves attempts that are due later than `latest` to that time.
+    /// Moves attempts that are due later than `latest` to that time, or to that of the release.
     pub(crate) fn limit_attempts(&mut self, latest: Timestamp) {
+        let latest = self.release_at.map_or(latest, |release_at| release_at.max(latest));
         for recipient in &mut self.recipients {
             recipient.next_attempt = recipient.next_attempt.min(latest);
         }
@@ -138,7 +147,8 @@ impl QueueEntry {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(256);
-        out.u8(2);
+        out.u8(3);
+        out.i64(self.release_at.map_or(0, |release_at| release_at.0));
         self.envelope.encode(&mut out);
         out.i64(self.arrived.0).u32(self.message.0).varint(self.size).varint(self.recipients.len() as u64);
         for queued in &self.recipients {
@@ -151,16 +161,18 @@ impl QueueEntry {
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
-        if !(1..=2).contains(&version) {
+        if !(1..=3).contains(&version) {
             return Err(InvalidRecord);
         }
+        let release_at = if version < 3 { 0 } else { input.i64()? };
+        let release_at = Some(Timestamp(release_at)).filter(|release_at| release_at.0 != 0);
         let envelope = Envelope::decode(&mut input)?;
         let arrived = Timestamp(input.i64()?);
         let message = NoteId(input.u32()?);
         let size = input.varint()?;
         let count = input.count()?;
         let recipients = (0..count).map(|_| decode_recipient(&mut input, version)).collect::<Result<_, _>>()?;
-        Ok(Self { envelope, arrived, message, size, recipients })
+        Ok(Self { envelope, arrived, message, size, recipients, release_at })
     }
 }
 
@@ -229,6 +241,7 @@ mod tests {
             message: NoteId(9),
             size: 1000,
             recipients: vec![queued, QueuedRecipient::new(Recipient::new("c@d.test"), None, Timestamp(7))],
+            release_at: Some(Timestamp(6)),
         };
         let bytes = entry.encode();
         assert_eq!(QueueEntry::decode(&bytes), Ok(entry.clone()));

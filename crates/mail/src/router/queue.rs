@@ -19,7 +19,7 @@
 //! [`Router::durable`]: if the log cannot be written, the client receives a temporary failure and sends the message
 //! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use base::sync::{Mutex, MutexGuard};
@@ -35,7 +35,7 @@ use crate::mailbox::Message;
 use crate::mime::message_header::top_fields;
 use crate::router::accept::{
     DeliveryTarget, FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router,
-    RouterOptions, with_return_path,
+    RouterOptions, SubmissionRecord, with_return_path,
 };
 use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::dsn::Action;
@@ -113,6 +113,8 @@ pub(crate) struct Queue {
 struct State {
     /// The states, each with the ticket of the write that created it.
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
+    /// The messages by the identifiers of their envelopes.
+    by_id: HashMap<String, QueueKey>,
     dispatcher: Dispatcher,
     /// Jobs that are still active because their outcomes could not be written.
     pending_outcomes: Vec<(DeliveryJob, Vec<TransferOutcome>)>,
@@ -126,7 +128,8 @@ impl Queue {
     pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions, now: Timestamp) -> Result<Self> {
         let latest = now.after(options.schedule.retry_max);
         let dispatcher = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
-        let state = State { entries: BTreeMap::new(), dispatcher, pending_outcomes: Vec::new() };
+        let entries = BTreeMap::new();
+        let state = State { entries, by_id: HashMap::new(), dispatcher, pending_outcomes: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
         let queue = Self { state: Mutex::new(state), message_locks: turns, smart_host: options.smart_host };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
@@ -164,7 +167,9 @@ impl Queue {
         state.dispatcher.set_attempt_times(key, times);
         if entry.recipients.is_empty() {
             state.entries.remove(&key);
+            state.by_id.remove(&entry.envelope.id);
         } else {
+            state.by_id.insert(entry.envelope.id.clone(), key);
             state.entries.insert(key, (entry, ticket));
         }
     }
@@ -182,6 +187,19 @@ impl Queue {
 
     fn get(&self, key: QueueKey) -> Option<QueueEntry> {
         self.lock().entries.get(&key).map(|(entry, _)| entry.clone())
+    }
+
+    /// Takes a message that is still held for its sender out of the dispatcher, so that it is not given out while it is
+    /// withdrawn. Returns `None` if it is too late.
+    fn stop_held(&self, key: QueueKey, now: Timestamp) -> Option<(QueueEntry, Ticket)> {
+        let mut state = self.lock();
+        let (entry, ticket) = state.entries.get(&key)?;
+        if entry.release_at.is_none_or(|release_at| release_at <= now) || state.dispatcher.is_taken(key) {
+            return None;
+        }
+        let found = (entry.clone(), *ticket);
+        state.dispatcher.set_attempt_times(key, AttemptTimes::new());
+        Some(found)
     }
 
     /// Takes jobs with `take`, at most `jobs_max`.
@@ -362,24 +380,55 @@ impl Router {
         self.queue.counts()
     }
 
-    /// Makes every pending recipient of a message due now.
+    /// Makes every pending recipient of a message due now. Its sender can no longer withdraw it.
     pub fn retry(&self, key: QueueKey) -> Result<Ticket> {
         let now = self.mail.databases().clock().now();
-        self.change(key, |queued| queued.next_attempt = now.min(queued.next_attempt))
+        self.change(key, |entry| {
+            entry.release_at = None;
+            entry.recipients.iter_mut().for_each(|queued| queued.next_attempt = now.min(queued.next_attempt));
+        })
     }
 
     /// Holds a message. It is not tried until it is released.
     pub fn hold(&self, key: QueueKey) -> Result<Ticket> {
-        self.change(key, |queued| queued.state = RecipientState::Held)
+        self.change(key, |entry| entry.recipients.iter_mut().for_each(|queued| queued.state = RecipientState::Held))
     }
 
-    /// Makes the held and dead recipients of a message due now.
+    /// Makes the held and dead recipients of a message due now. Its sender can no longer withdraw it.
     pub fn release(&self, key: QueueKey) -> Result<Ticket> {
         let now = self.mail.databases().clock().now();
-        self.change(key, |queued| {
-            queued.state = RecipientState::Pending;
-            queued.next_attempt = now;
+        self.change(key, |entry| {
+            entry.release_at = None;
+            for queued in &mut entry.recipients {
+                queued.state = RecipientState::Pending;
+                queued.next_attempt = now;
+            }
         })
+    }
+
+    /// Returns the queued message whose envelope has this identifier.
+    #[must_use]
+    pub fn message_with_id(&self, id: &str) -> Option<QueueEntry> {
+        let state = self.queue.lock();
+        let key = state.by_id.get(id)?;
+        state.entries.get(key).map(|(entry, _)| entry.clone())
+    }
+
+    /// Withdraws a message that is held for its sender, and changes the document about it in the same transaction.
+    /// Returns `None` if it is too late: after that, or after a crash, the message is either withdrawn or sent.
+    pub fn withdraw(&self, id: &str, record: SubmissionRecord) -> Result<Option<Ticket>> {
+        let now = self.mail.databases().clock().now();
+        let Some(key) = self.queue.lock().by_id.get(id).copied() else { return Ok(None) };
+        let _turn = self.queue.lock_message(key);
+        let Some((entry, ticket)) = self.queue.stop_held(key, now) else { return Ok(None) };
+        let mut documents = [RoutedMessage::new(Envelope::default(), Vec::new())];
+        documents[0].record = Some(record);
+        let withdrawn = QueueEntry { recipients: Vec::new(), ..entry.clone() };
+        let committed = self.commit_routed(&mut documents, vec![QueueUpdate { key, entry: withdrawn }], now);
+        if committed.is_err() {
+            self.queue.replace_entry(key, entry, ticket);
+        }
+        committed.map(Some)
     }
 
     /// Removes a message from the queue without a report.
@@ -390,10 +439,10 @@ impl Router {
         self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.databases().clock().now())
     }
 
-    fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
+    fn change(&self, key: QueueKey, change: impl FnOnce(&mut QueueEntry)) -> Result<Ticket> {
         let _turn = self.queue.lock_message(key);
         let mut entry = self.require(key)?;
-        entry.recipients.iter_mut().for_each(change);
+        change(&mut entry);
         self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.databases().clock().now())
     }
 
@@ -471,6 +520,8 @@ impl Router {
         let now = self.mail.databases().clock().now();
         let _turn = self.queue.lock_message(job.key);
         let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
+        let sent_at = entry.sent_at();
+        entry.release_at = None;
         let mut relayed = Vec::new();
         let mut late = Vec::new();
         let mut failed = Vec::new();
@@ -486,10 +537,10 @@ impl Router {
                     relayed.extend(Some(done).filter(|_| !reports));
                 }
                 TransferOutcome::Temporary { reply } => {
-                    let gone = self.postpone(queued, reply, entry.arrived, now);
+                    let gone = self.postpone(queued, reply, sent_at, now);
                     if gone {
                         failed.push(entry.recipients.remove(position));
-                    } else if !queued.warned && self.options.schedule.is_warning_due(entry.arrived, now) {
+                    } else if !queued.warned && self.options.schedule.is_warning_due(sent_at, now) {
                         queued.warned = true;
                         late.push(queued.clone());
                     }
@@ -542,10 +593,10 @@ impl Router {
     }
 
     /// Records a temporary failure. Returns `true` if the message has expired.
-    fn postpone(&self, queued: &mut QueuedRecipient, reply: &str, arrived: Timestamp, now: Timestamp) -> bool {
+    fn postpone(&self, queued: &mut QueuedRecipient, reply: &str, sent_at: Timestamp, now: Timestamp) -> bool {
         queued.attempts = queued.attempts.saturating_add(1);
         queued.last_reply = reply.to_owned();
-        if self.options.schedule.is_expired(arrived, now) {
+        if self.options.schedule.is_expired(sent_at, now) {
             queued.last_reply =
                 format!("5.4.7 gave up after {} attempts; the last reply was: {reply}", queued.attempts);
             return true;

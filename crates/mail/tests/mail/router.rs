@@ -9,10 +9,13 @@ use base::{Clock, Name, NoteId, Uid, UidSet};
 use mail::limits::QUEUE_STUBS_MAX;
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
 use mail::router::{
-    AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState,
-    ReportRates, Router, RouterOptions, TransferOutcome,
+    AddressResolver, ArrivingMessage, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient,
+    RecipientState, RecordChange, ReportRates, Router, RouterOptions, SubmissionRecord, TransferOutcome,
 };
-use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Identity, NewDatabase, level};
+use notes::{
+    Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Identity, Item, ItemValue, NewDatabase, NewNote,
+    level,
+};
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table};
 
@@ -646,4 +649,97 @@ fn message_that_another_server_sends_back_waits_longer_each_time() {
         jobs.iter().for_each(|job| router.abandon(job));
         router.remove(key).expect("it is in the queue");
     }
+}
+
+/// Creates the mail file of the sender, and returns the record of a submission.
+fn record_of(world: &World, state: &str) -> SubmissionRecord {
+    let owner = Name::new("bob@acme.test");
+    world.mail.create_if_missing("mail/bob.nsf", "bob", &owner, None).expect("the mail file of the sender");
+    let note = NewNote::document(vec![Item::text("Form", "EmailSubmission"), Item::text("State", state)]);
+    SubmissionRecord { mail_file: "mail/bob.nsf".to_owned(), change: RecordChange::New(note) }
+}
+
+/// Returns the states of the submissions in the mail file of the sender, with their notes.
+fn recorded(world: &World) -> Vec<(NoteId, String)> {
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    let reader: Access<level::Reader> =
+        file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server reads");
+    let reading = reader.read().expect("a snapshot");
+    let mut found = Vec::new();
+    let collected = reading.for_each_note(NoteId(0), &mut |header| {
+        let items = reading.summary(header.note)?.unwrap_or_default().items;
+        if let Some(ItemValue::Text(state)) = notes::item::find_item(&items, "State").map(|item| &item.value) {
+            found.push((header.note, state.clone()));
+        }
+        Ok(true)
+    });
+    collected.expect("the notes can be read");
+    found
+}
+
+/// Sends a message that is held for an hour, to a local and a remote recipient.
+fn send_held(world: &World) {
+    let envelope = envelope("bob@acme.test", &["ann@acme.test", "x@away.test"]);
+    let targets: Vec<Arc<[DeliveryTarget]>> =
+        envelope.recipients.iter().map(|of| Acme.targets(&of.address).expect("targets").into()).collect();
+    let release_at = Some(world.clock.now().after(Duration::from_secs(3_600)));
+    let record = Some(record_of(world, "pending"));
+    let arriving = ArrivingMessage { envelope: &envelope, targets: &targets, raw: MESSAGE, release_at, record };
+    let accepted = world.router.accept_resolved(arriving).expect("it is accepted");
+    assert_eq!((accepted.delivered, accepted.queued), (0, 2));
+}
+
+fn withdraw(world: &World) -> bool {
+    let (note, _) = recorded(world)[0];
+    let change = RecordChange::Items(note, vec![Item::text("State", "canceled")]);
+    let record = SubmissionRecord { mail_file: "mail/bob.nsf".to_owned(), change };
+    world.router.withdraw("T1", record).expect("the store accepts it").is_some()
+}
+
+#[test]
+fn held_message_is_withdrawn_or_sent() {
+    let hour = Duration::from_secs(3_600);
+    let world = world();
+    send_held(&world);
+    assert!(world.router.take_due_jobs(100).is_empty() && world.inbox("ann").is_empty());
+    let withdrawn = world_over(Arc::new(world.memory.crash_losing_all()), world.clock.clone());
+    assert!(withdrawn.router.take_due_jobs(100).is_empty());
+    assert!(withdraw(&withdrawn) && !withdraw(&withdrawn), "only once");
+    assert_eq!(recorded(&withdrawn)[0].1, "canceled");
+    withdrawn.clock.advance(hour);
+    assert!(withdrawn.router.take_due_jobs(100).is_empty() && withdrawn.router.list().is_empty());
+    // The other world has not seen that. Its time is the same.
+    let jobs = world.router.take_due_jobs(100);
+    assert_eq!(jobs.len(), 2, "one for the mailbox, and one for the other server");
+    assert!(!withdraw(&world));
+    assert_eq!(recorded(&world)[0].1, "pending", "the document does not change when it is too late");
+    world.router.deliver_local(&jobs[0]).expect("it is delivered");
+    world.router.finish(&jobs[1], &[temporary()]).expect("it is written");
+    assert_eq!(world.inbox("ann").len(), 1);
+    let queued = world.router.message_with_id("T1").expect("one recipient waits");
+    assert_eq!((queued.release_at, queued.recipients.len()), (None, 1));
+    assert!(!withdraw(&world));
+}
+
+#[test]
+fn message_that_is_being_sent_is_not_withdrawn_by_a_clock_that_goes_back() {
+    let world = world();
+    send_held(&world);
+    world.clock.advance(Duration::from_secs(3_600));
+    let jobs = world.router.take_due_jobs(100);
+    assert_eq!(jobs.len(), 2);
+    world.clock.step_back(Duration::from_secs(1_800));
+    assert!(!withdraw(&world));
+    jobs.iter().for_each(|job| world.router.abandon(job));
+    assert!(withdraw(&world), "it was not sent after all");
+}
+
+#[test]
+fn operator_sends_a_held_message_at_once() {
+    let world = world();
+    send_held(&world);
+    let (key, _) = world.router.list()[0];
+    world.router.retry(key).expect("it is queued");
+    assert!(!withdraw(&world));
+    assert_eq!(world.router.take_due_jobs(100).len(), 2);
 }

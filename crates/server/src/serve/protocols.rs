@@ -19,6 +19,7 @@ use smtp::dns::Resolver;
 use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 
+use super::web_routes::WebRoutes;
 use super::{Negotiation, ServeError, Server, tls_handshake};
 use crate::configured_networks::networks;
 use crate::database_creator::TemplateDatabaseCreator;
@@ -44,6 +45,9 @@ pub(super) struct ProtocolServices {
     couchdb: Arc<http::Front>,
     web: Arc<http::Front>,
 }
+
+/// The counters of requests over HTTP, by the service that they are for.
+pub(super) type HttpStatistics = Vec<(&'static str, Arc<http::statistics::Statistics>)>;
 
 impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>, bound: &[BoundListener]) -> Result<Self, ServeError> {
@@ -72,6 +76,7 @@ impl ProtocolServices {
         let domain = instance.default_domain().map_err(instance::InstanceError::from)?;
         let domain = domain.as_str();
         let authenticator = authenticator(server, logins);
+        let web = WebRoutes { server, logins, submissions: &submissions, authenticator: &authenticator };
         Ok(Self {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
@@ -88,10 +93,17 @@ impl ProtocolServices {
                 idle_time_max: config.pop3.idle_timeout.0,
                 shutdown: server.shutdown.clone(),
             }),
-            native: native_service(server, logins, submissions),
             couchdb: couchdb_front(server, &authenticator),
-            web: web_front(server, &authenticator, https_port(bound)),
+            web: web_front(server, web.routes(), https_port(bound)),
+            native: native_service(server, logins, submissions),
         })
+    }
+
+    /// Returns the counters of requests over HTTP.
+    pub(super) fn http_statistics(&self) -> HttpStatistics {
+        [("web", &self.web), ("couchdb", &self.couchdb)]
+            .map(|(name, front)| (name, Arc::clone(front.statistics())))
+            .to_vec()
     }
 
     /// Returns the function that serves the connections of a listener.
@@ -253,13 +265,11 @@ fn https_port(bound: &[BoundListener]) -> Option<u16> {
     listener.address.parse::<SocketAddr>().ok().map(|address| address.port())
 }
 
-fn web_front(server: &Server, authenticator: &http::Authenticator, https_port: Option<u16>) -> Arc<http::Front> {
+fn web_front(server: &Server, routes: axum::Router, https_port: Option<u16>) -> Arc<http::Front> {
     let plain_text = match https_port {
         Some(https_port) => PlainText::Redirected { https_port },
         None => PlainText::Refused,
     };
-    let _ = authenticator;
-    let routes = axum::Router::new();
     front(server, http::FrontOptions { plain_text, ..front_options(server) }, routes)
 }
 
@@ -425,7 +435,7 @@ fn lmtp_rules(config: &Config, rules: ListenerRules) -> ListenerRules {
 }
 
 /// Returns the parts of a text that commas separate.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     listed(text).map(str::to_owned).collect()
 }
 

@@ -41,6 +41,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         mail_counters: Arc::default(),
         replication_counters: Arc::default(),
         updater: Arc::new(ViewUpdater::new(instance)),
+        http: Vec::new(),
         shutdown: Shutdown::new(),
         listeners: Vec::new(),
     }

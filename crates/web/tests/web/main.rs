@@ -1,1 +1,15 @@
-//! Tests of `web`.
+//! The lite web mail over a store in memory: requests go through its router, without sockets.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`world`] | two people with mail files, a directory, a submission that delivers at once, and a browser |
+//! | [`day`] | a day of mail with links and forms only |
+//! | [`composing`] | drafts, sending once, names, header injection |
+//! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
+//! | [`hostile`] | hostile messages: HTML, names, attachments |
+
+mod access;
+mod composing;
+mod day;
+mod hostile;
+mod world;

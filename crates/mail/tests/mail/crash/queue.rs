@@ -268,6 +268,7 @@ fn check_accept(
         message: base::NoteId(0),
         size: 0,
         recipients: Vec::new(),
+        release_at: None,
     };
     let about = Queued { entry: about, content: content.clone() };
     flow.check_reports(&about, if unreported { 0 } else { reports })?;

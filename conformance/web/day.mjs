@@ -1,0 +1,138 @@
+// A day's mail in Chromium with scripts off, at the lite web mail. Then every page is checked for accessibility (axe-core,
+// WCAG A and AA) and for its size. Arguments: the address of the server, a login, a password, the folder of the modules,
+// the program of the browser.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import process from "node:process";
+
+const [base, login, password, modules, browserProgram] = process.argv.slice(2);
+const { chromium } = (await import(`${modules}/playwright-core/index.js`)).default;
+const axe = readFileSync(`${modules}/axe-core/axe.min.js`, "utf8");
+const COMPRESSED_PAGE_BYTES_MAX = 15 * 1024;
+
+const browser = await chromium.launch({ executablePath: browserProgram, args: ["--no-sandbox"] });
+const foreign = [];
+const seen = new Set();
+
+async function open(options) {
+  const context = await browser.newContext(options);
+  context.on("request", (request) => {
+    if (!request.url().startsWith(base)) foreign.push(request.url());
+  });
+  return context;
+}
+
+async function enter(context) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  await page.goto(`${base}/`);
+  await page.getByLabel("Name or address").fill(login);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  return page;
+}
+
+function note(page) {
+  seen.add(page.url());
+}
+
+async function playDay() {
+  const context = await open({ javaScriptEnabled: false });
+  const page = await enter(context);
+  note(page);
+
+  // Write to oneself, with a file.
+  await page.getByRole("link", { name: "Write" }).click();
+  note(page);
+  await page.getByLabel("To", { exact: true }).fill(login);
+  await page.getByLabel("Subject").fill("Kaffee ☕ <b>am</b> Montag");
+  await page.getByLabel("Text").fill("Treffen wir uns?\nبعد الظهر");
+  const file = { name: "Grüße.csv", mimeType: "text/csv", buffer: Buffer.from("1,2\r\n3,4\r\n") };
+  await page.getByLabel("Add files").setInputFiles(file);
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+
+  // Read it, and its file.
+  await page.getByRole("link", { name: "Inbox" }).click();
+  note(page);
+  await page.getByRole("link", { name: "Kaffee ☕ <b>am</b> Montag" }).first().click();
+  note(page);
+  assert.match(await page.textContent("pre"), /Treffen wir uns\?/);
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Grüße.csv" }).click();
+  const saved = await (await download).createReadStream();
+  assert.equal((await saved.toArray()).join(""), "1,2\r\n3,4\r\n");
+
+  // Answer, and delete with an undo.
+  await page.getByRole("link", { name: "Reply", exact: true }).click();
+  note(page);
+  assert.match(await page.getByLabel("Text").inputValue(), /^> Treffen wir uns\?/m);
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByRole("link", { name: "Inbox" }).click();
+  const rows = page.locator("tbody tr");
+  const before = await rows.count();
+  assert.ok(before >= 2, "the message and its answer");
+  await rows.first().getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  assert.equal(await rows.count(), before - 1);
+  await page.getByRole("button", { name: "Undo" }).click();
+  assert.equal(await rows.count(), before);
+
+  // File one, and search.
+  await page.getByRole("link", { name: "Folders" }).click();
+  note(page);
+  await page.getByLabel(/New folder/).fill("Projects");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("link", { name: "Inbox" }).click();
+  await rows.first().getByRole("checkbox").check();
+  await page.getByLabel("Move to").selectOption({ label: "Projects" });
+  await page.getByRole("button", { name: "Move", exact: true }).click();
+  assert.equal(await rows.count(), before - 1);
+  await page.getByRole("link", { name: "Search", exact: true }).click();
+  await page.getByLabel("Words").fill("treffen");
+  await page.getByRole("button", { name: "Search" }).click();
+  note(page);
+  assert.ok((await rows.count()) >= 2, "the search finds both");
+  await page.getByRole("link", { name: "Addresses" }).click();
+  note(page);
+  await page.getByRole("link", { name: "Settings" }).click();
+  note(page);
+  return context;
+}
+
+async function checkPages(of) {
+  const cookies = await of.cookies();
+  const context = await open({ bypassCSP: true });
+  await context.addCookies(cookies);
+  const page = await context.newPage();
+  for (const address of seen) {
+    const response = await page.goto(address);
+    const sizes = await response.request().sizes();
+    assert.ok(sizes.responseBodySize <= COMPRESSED_PAGE_BYTES_MAX, `${address} has ${sizes.responseBodySize} bytes`);
+    await page.evaluate(axe);
+    const found = await page.evaluate(() =>
+      globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
+    const violations = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
+    assert.deepEqual(violations, [], address);
+    // 320 CSS pixels are 400 % of a window of 1,280.
+    await page.setViewportSize({ width: 320, height: 640 });
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(overflow <= 0, `${address} is ${overflow} pixels too wide for 320`);
+    await page.setViewportSize({ width: 1280, height: 800 });
+  }
+}
+
+try {
+  const context = await playDay();
+  await checkPages(context);
+  const page = await context.newPage();
+  await page.goto(`${base}/lite/`);
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.goto(`${base}/lite/`);
+  assert.equal(await page.getByRole("button", { name: "Log in" }).count(), 1, "the session has ended");
+  assert.deepEqual(foreign, [], "requests to other hosts");
+  console.log(`chromium: passed (${seen.size} pages checked)`);
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,123 @@
+//! Answers whose content is known as a whole: validation with tags (RFC 9110 §13) and ranges (§14).
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use http_range_header::parse_range_header;
+
+/// The content of an answer.
+#[derive(Debug, Clone)]
+pub struct Content<'c> {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The media type.
+    pub media_type: &'c str,
+    /// The tag of the bytes, with quotes. It changes whenever they do.
+    pub tag: &'c str,
+}
+
+/// Returns the answer to a request for a content: all of it, the part that the request names, or that the client has it.
+///
+/// A request for several ranges gets the whole content, which RFC 9110 permits.
+#[must_use]
+pub fn answer_with(request: &HeaderMap, content: Content<'_>) -> Response<Body> {
+    let Content { bytes, media_type, tag } = content;
+    let length = bytes.len() as u64;
+    let mut response = if is_known(request, tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        match requested_range(request, tag, length) {
+            Requested::Whole => Body::from(bytes).into_response(),
+            Requested::Part { first, last } => {
+                let part = slice(&bytes, first, last);
+                let range = format!("bytes {first}-{last}/{length}");
+                (StatusCode::PARTIAL_CONTENT, [(header::CONTENT_RANGE, range)], part).into_response()
+            }
+            Requested::Unsatisfiable => {
+                (StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, format!("bytes */{length}"))])
+                    .into_response()
+            }
+        }
+    };
+    let fields = response.headers_mut();
+    let media_type = HeaderValue::from_str(media_type);
+    fields.insert(header::CONTENT_TYPE, media_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
+    fields.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        fields.insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// The part of a content that a request names.
+enum Requested {
+    Whole,
+    Part { first: u64, last: u64 },
+    Unsatisfiable,
+}
+
+fn requested_range(request: &HeaderMap, tag: &str, length: u64) -> Requested {
+    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let Some(wanted) = text(header::RANGE) else { return Requested::Whole };
+    // A part of another version would be added to what the client has of this one.
+    if text(header::IF_RANGE).is_some_and(|known| known != tag) {
+        return Requested::Whole;
+    }
+    // A field that is not valid is ignored (RFC 9110 §14.2).
+    let Ok(parsed) = parse_range_header(wanted) else { return Requested::Whole };
+    match parsed.validate(length) {
+        Ok(ranges) => match ranges.as_slice() {
+            [one] => Requested::Part { first: *one.start(), last: *one.end() },
+            _ => Requested::Whole,
+        },
+        Err(_) => Requested::Unsatisfiable,
+    }
+}
+
+fn slice(bytes: &Bytes, first: u64, last: u64) -> Bytes {
+    let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(position(first)..position(last.saturating_add(1)))
+}
+
+/// Returns `true` if a client has the content with this tag.
+fn is_known(request: &HeaderMap, tag: &str) -> bool {
+    let fields = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = fields.flat_map(|field| field.split(',')).map(str::trim);
+    // A compressed answer had a weak tag.
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(fields: &[(header::HeaderName, &'static str)], status: u16, length: Option<&str>) {
+        let mut request = HeaderMap::new();
+        for (name, value) in fields {
+            request.insert(name, HeaderValue::from_static(value));
+        }
+        let content = Content { bytes: Bytes::from_static(b"0123456789"), media_type: "text/plain", tag: "\"a\"" };
+        let response = answer_with(&request, content);
+        assert_eq!(response.status().as_u16(), status, "{fields:?}");
+        let range = response.headers().get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
+        assert_eq!(range, length, "{fields:?}");
+        assert_eq!(response.headers()[header::ETAG], "\"a\"");
+    }
+
+    #[test]
+    fn parts_and_known_contents_are_answered() {
+        check(&[], 200, None);
+        check(&[(header::RANGE, "bytes=2-4")], 206, Some("bytes 2-4/10"));
+        check(&[(header::RANGE, "bytes=-3")], 206, Some("bytes 7-9/10"));
+        check(&[(header::RANGE, "bytes=8-100")], 206, Some("bytes 8-9/10"));
+        check(&[(header::RANGE, "bytes=10-")], 416, Some("bytes */10"));
+        check(&[(header::RANGE, "bytes=0-1,4-5")], 200, None);
+        check(&[(header::RANGE, "lines=1")], 200, None);
+        check(&[(header::RANGE, "bytes=2-4"), (header::IF_RANGE, "\"b\"")], 200, None);
+        check(&[(header::RANGE, "bytes=2-4"), (header::IF_RANGE, "\"a\"")], 206, Some("bytes 2-4/10"));
+        check(&[(header::IF_NONE_MATCH, "\"b\", W/\"a\"")], 304, None);
+        check(&[(header::IF_NONE_MATCH, "\"b\"")], 200, None);
+    }
+}

@@ -1,0 +1,351 @@
+//! `EmailSubmission/set` (RFC 8621 §7.5): sending, withdrawing, and what happens to the message when it was sent.
+//!
+//! A message is accepted, and the document about it is written, in one transaction. A request that is repeated because
+//! its answer was lost sends nothing twice: the same creation id, message and envelope within
+//! [`REPEATED_REQUEST_TIME_MAX`] get the object of the first request.
+
+use base::{Modseq, NoteId, Unid};
+use mail::router::{RecordChange, SubmissionRecord};
+use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use serde_json::{Map, Value, json};
+
+use crate::account::Account;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::envelope::SentEnvelope;
+use crate::error::{MethodError, MethodResult, SetError};
+use crate::limits::REPEATED_REQUEST_TIME_MAX;
+use crate::method::email_set;
+use crate::state;
+use crate::submission::{self, Submission};
+
+/// The arguments of a call.
+struct Call {
+    account_id: String,
+    if_in_state: Option<String>,
+    create: Map<String, Value>,
+    update: Map<String, Value>,
+    destroy: Vec<String>,
+    on_success_update: Map<String, Value>,
+    on_success_destroy: Vec<String>,
+}
+
+impl Call {
+    fn parse(mut arguments: Arguments, objects_max: u64) -> MethodResult<Self> {
+        let call = Self {
+            account_id: arguments.account_id()?,
+            if_in_state: arguments.text("ifInState")?,
+            create: arguments.object("create")?.unwrap_or_default(),
+            update: arguments.object("update")?.unwrap_or_default(),
+            destroy: arguments.texts("destroy")?.unwrap_or_default(),
+            on_success_update: arguments.object("onSuccessUpdateEmail")?.unwrap_or_default(),
+            on_success_destroy: arguments.texts("onSuccessDestroyEmail")?.unwrap_or_default(),
+        };
+        arguments.finish()?;
+        let objects = call.create.len() + call.update.len() + call.destroy.len();
+        if objects as u64 > objects_max {
+            return Err(MethodError::new("requestTooLarge"));
+        }
+        Ok(call)
+    }
+}
+
+/// What a call has done so far.
+#[derive(Default)]
+struct Outcome {
+    created: Map<String, Value>,
+    not_created: Map<String, Value>,
+    updated: Map<String, Value>,
+    not_updated: Map<String, Value>,
+    destroyed: Vec<Value>,
+    not_destroyed: Map<String, Value>,
+    /// The messages of the submissions that succeeded, by what the arguments of success name.
+    emails: Vec<(String, String)>,
+}
+
+/// Executes a call.
+pub fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = Call::parse(arguments, context.services.limits.set_objects_max)?;
+    let account = context.writable_account(&call.account_id)?;
+    let old_state = current_state(context, &account)?;
+    if call.if_in_state.as_ref().is_some_and(|expected| *expected != old_state) {
+        return Err(MethodError::new("stateMismatch"));
+    }
+    let mut outcome = Outcome::default();
+    for (creation_id, properties) in &call.create {
+        match create(context, &account, creation_id, properties) {
+            Ok(submission) => outcome.add_created(context, creation_id, &submission),
+            Err(error) => {
+                outcome.not_created.insert(creation_id.clone(), error.to_json());
+            }
+        }
+    }
+    for (id, patch) in &call.update {
+        let resolved = context.resolve_id(id).ok_or_else(|| SetError::new("notFound"));
+        match resolved.and_then(|id: String| update(context, &account, &id, patch)) {
+            Ok(submission) => {
+                outcome.updated.insert(submission.id(), Value::Null);
+                outcome.emails.push((submission.id(), submission.email));
+            }
+            Err(error) => {
+                outcome.not_updated.insert(id.clone(), error.to_json());
+            }
+        }
+    }
+    for id in &call.destroy {
+        let resolved = context.resolve_id(id).ok_or_else(|| SetError::new("notFound"));
+        match resolved.and_then(|id: String| destroy(context, &account, &id)) {
+            Ok(submission) => {
+                outcome.destroyed.push(json!(submission.id()));
+                outcome.emails.push((submission.id(), submission.email));
+            }
+            Err(error) => {
+                outcome.not_destroyed.insert(id.clone(), error.to_json());
+            }
+        }
+    }
+    let new_state = current_state(context, &account)?;
+    outcome.change_emails(context, &call);
+    let some = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
+    let reply = json!({
+        "accountId": call.account_id,
+        "oldState": old_state,
+        "newState": new_state,
+        "created": some(outcome.created),
+        "updated": some(outcome.updated),
+        "destroyed": if outcome.destroyed.is_empty() { Value::Null } else { json!(outcome.destroyed) },
+        "notCreated": some(outcome.not_created),
+        "notUpdated": some(outcome.not_updated),
+        "notDestroyed": some(outcome.not_destroyed),
+    });
+    match reply {
+        Value::Object(reply) => Ok(reply),
+        _ => Err(MethodError::new("serverFail")),
+    }
+}
+
+fn current_state(context: &mut Context<'_>, account: &Account) -> MethodResult<String> {
+    let snapshot = account.file.snapshot()?;
+    context.wait_for(snapshot.ticket());
+    let all = Submission::all(snapshot.reading())?;
+    Ok(state::format(submission::last_change(&all), &snapshot))
+}
+
+impl Outcome {
+    fn add_created(&mut self, context: &mut Context<'_>, creation_id: &str, submission: &Submission) {
+        let queued = context.services.outbox.queued_message(&submission.queue_id());
+        let mut object = submission.to_json(queued.as_ref(), context.services.clock.now());
+        object.retain(|name, _| !["identityId", "emailId"].contains(&name.as_str()));
+        self.created.insert(creation_id.to_owned(), Value::Object(object));
+        context.created_ids.insert(creation_id.to_owned(), submission.id());
+        self.emails.push((format!("#{creation_id}"), submission.email.clone()));
+        self.emails.push((submission.id(), submission.email.clone()));
+    }
+
+    /// Changes and destroys the messages of submissions that succeeded, with one implicit call of `Email/set`.
+    fn change_emails(&self, context: &mut Context<'_>, call: &Call) {
+        let email_of =
+            |key: &String| self.emails.iter().find(|(known, _)| known == key).map(|(_, email)| email.clone());
+        let update: Map<String, Value> =
+            call.on_success_update.iter().filter_map(|(key, patch)| Some((email_of(key)?, patch.clone()))).collect();
+        let destroy: Vec<String> = call.on_success_destroy.iter().filter_map(email_of).collect();
+        if update.is_empty() && destroy.is_empty() {
+            return;
+        }
+        let mut arguments = Map::new();
+        arguments.insert("accountId".to_owned(), json!(call.account_id));
+        arguments.insert("update".to_owned(), Value::Object(update));
+        arguments.insert("destroy".to_owned(), json!(destroy));
+        match email_set::run(context, Arguments::new(arguments)) {
+            Ok(reply) => context.respond_also("Email/set", reply),
+            Err(error) => {
+                let Value::Object(error) = error.to_json() else { return };
+                context.respond_also("error", error);
+            }
+        }
+    }
+}
+
+/// The properties of a new submission.
+struct NewSubmission {
+    identity: String,
+    email: String,
+    thread: String,
+    raw: Vec<u8>,
+    envelope: SentEnvelope,
+}
+
+fn create(
+    context: &mut Context<'_>,
+    account: &Account,
+    creation_id: &str,
+    properties: &Value,
+) -> Result<Submission, SetError> {
+    let new = parse_new(context, account, properties)?;
+    let NewSubmission { identity, email, thread, raw, envelope } = new;
+    let now = context.services.clock.now();
+    // The envelope as the client has sent it: the time of a release is relative.
+    let given = &properties["envelope"];
+    let request = format!("{creation_id}\0{identity}\0{email}\0{given}");
+    let request = blake3::hash(request.as_bytes()).to_hex()[..32].to_owned();
+    let all = {
+        let snapshot = account.file.snapshot()?;
+        context.wait_for(snapshot.ticket());
+        Submission::all(snapshot.reading()).map_err(server_error)?
+    };
+    let is_repeated = |earlier: &&Submission| {
+        let is_alive = !earlier.is_canceled && !earlier.is_destroyed;
+        is_alive && earlier.request == request && now.since(earlier.send_at) < REPEATED_REQUEST_TIME_MAX
+    };
+    if let Some(earlier) = all.iter().find(is_repeated) {
+        return Ok(earlier.clone());
+    }
+    let expired = submission::expired(&all, now);
+    if !expired.is_empty() {
+        account.file.documents_delete(&expired)?;
+    }
+    let mut unid = [0; 16];
+    context.services.random.fill(&mut unid);
+    let submission = Submission {
+        note: NoteId(0),
+        unid: Unid(unid),
+        modseq: Modseq(0),
+        created: Modseq(0),
+        identity,
+        email,
+        thread,
+        envelope: envelope.to_json(),
+        send_at: envelope.release_at.unwrap_or(now),
+        request,
+        is_canceled: false,
+        is_destroyed: false,
+    };
+    send(context, account, (&submission, envelope), raw)?;
+    Ok(submission)
+}
+
+fn send(
+    context: &mut Context<'_>,
+    account: &Account,
+    (submission, envelope): (&Submission, SentEnvelope),
+    raw: Vec<u8>,
+) -> Result<(), SetError> {
+    if envelope.recipients.is_empty() {
+        return Err(SetError::described("noRecipients", "the message has no recipients"));
+    }
+    let request = SubmissionRequest {
+        login: context.caller.login.clone(),
+        peer: None,
+        sender: envelope.sender,
+        recipients: envelope.recipients,
+        message: raw,
+        request_id: String::new(),
+    };
+    let record = SubmissionRecord {
+        mail_file: account.file.database().path(),
+        change: RecordChange::New(submission.new_note()),
+    };
+    let recorded = RecordedSubmission { id: submission.queue_id(), release_at: envelope.release_at, record };
+    let ticket = context.services.outbox.submit(request, recorded).map_err(|error| refused(context, error))?;
+    context.wait_for(ticket);
+    Ok(())
+}
+
+/// Reads the properties of a new submission, and the message.
+fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -> Result<NewSubmission, SetError> {
+    let Value::Object(properties) = properties else { return Err(SetError::new("invalidProperties")) };
+    let known = ["identityId", "emailId", "envelope"];
+    let unknown: Vec<&str> = properties.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
+    if !unknown.is_empty() {
+        return Err(SetError::invalid_properties(&unknown, "these properties cannot be set"));
+    }
+    let text = |name: &str| properties.get(name).and_then(Value::as_str).unwrap_or_default();
+    let identities = context.services.accounts.identities(context.caller, &account.info.id)?;
+    let identity = identities.into_iter().find(|identity| identity.id == text("identityId"));
+    let identity =
+        identity.ok_or_else(|| SetError::invalid_properties(&["identityId"], "there is no such identity"))?;
+    let absent = || SetError::invalid_properties(&["emailId"], "there is no such message");
+    let email = context.resolve_id(text("emailId")).ok_or_else(absent)?;
+    let view = context.view(account).map_err(server_error)?;
+    let row = view.table.email(&email).ok_or_else(absent)?;
+    let raw = view.raw(row).map_err(server_error)?.ok_or_else(|| SetError::new("invalidEmail"))?;
+    let thread = row.thread.to_string();
+    drop(view);
+    let now = context.services.clock.now();
+    let envelope = match properties.get("envelope") {
+        None | Some(Value::Null) => SentEnvelope::of_message(&raw, &identity.email),
+        Some(envelope) => SentEnvelope::parse(envelope, now)?,
+    };
+    Ok(NewSubmission { identity: identity.id, email, thread, raw, envelope })
+}
+
+/// Withdraws a message. This is the only change of a submission.
+fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value) -> Result<Submission, SetError> {
+    let submission = find(context, account, id)?;
+    let Value::Object(patch) = patch else { return Err(SetError::new("invalidPatch")) };
+    if let Some(other) = patch.keys().find(|name| *name != "undoStatus") {
+        return Err(SetError::invalid_properties(&[other], "only undoStatus can be changed"));
+    }
+    match patch.get("undoStatus").and_then(Value::as_str) {
+        None if patch.is_empty() => return Ok(submission),
+        Some("canceled") if submission.is_canceled => return Ok(submission),
+        Some("canceled") => {}
+        _ => return Err(SetError::invalid_properties(&["undoStatus"], "undoStatus can only become canceled")),
+    }
+    let canceled = Submission { is_canceled: true, ..submission };
+    let record = SubmissionRecord {
+        mail_file: account.file.database().path(),
+        change: RecordChange::Items(canceled.note, canceled.items()),
+    };
+    let withdrawn = context.services.outbox.withdraw(&canceled.queue_id(), record)?;
+    let ticket = withdrawn.ok_or_else(|| SetError::described("cannotUnsend", "the message was already sent"))?;
+    context.wait_for(ticket);
+    Ok(canceled)
+}
+
+/// Destroys a submission. Its message is sent all the same.
+fn destroy(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submission, SetError> {
+    let submission = Submission { is_destroyed: true, ..find(context, account, id)? };
+    let ticket = account.file.document_update(submission.note, &submission.items())?;
+    context.wait_for(ticket);
+    Ok(submission)
+}
+
+fn find(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submission, SetError> {
+    let snapshot = account.file.snapshot()?;
+    context.wait_for(snapshot.ticket());
+    let found = Submission::find(snapshot.reading(), id).map_err(server_error)?;
+    found.ok_or_else(|| SetError::new("notFound"))
+}
+
+/// Returns the error of an object for that of a method.
+fn server_error(error: MethodError) -> SetError {
+    SetError { kind: error.kind, description: error.description, more: Vec::new() }
+}
+
+/// Returns the error for a message that was refused (RFC 8621 §7.5).
+fn refused(context: &Context<'_>, refused: RefusedRequest) -> SetError {
+    let RefusedRequest { recipient, refusal } = refused;
+    let said = match &recipient {
+        Some(recipient) => refusal.reply_about(recipient),
+        None => refusal.to_string(),
+    };
+    if let Some(recipient) = recipient {
+        return SetError::described("invalidRecipients", said).with("invalidRecipients", json!([recipient]));
+    }
+    match refusal {
+        Refusal::Sender(_) => SetError::described("forbiddenMailFrom", said),
+        Refusal::Author(_) => SetError::described("forbiddenFrom", said),
+        Refusal::AccountClosed | Refusal::GroupRate => SetError::described("forbiddenToSend", said),
+        Refusal::RecipientCount(_) => {
+            let max = context.services.outbox.recipients_max();
+            SetError::described("tooManyRecipients", said).with("maxRecipients", json!(max))
+        }
+        Refusal::TooLarge => {
+            let max = context.services.outbox.message_bytes_max();
+            SetError::described("tooLarge", said).with("maxSize", json!(max))
+        }
+        Refusal::Malformed(_) | Refusal::Loop => SetError::described("invalidEmail", said),
+        _ => SetError::described("serverFail", said),
+    }
+}

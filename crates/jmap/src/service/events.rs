@@ -1,0 +1,167 @@
+//! `/jmap/events`: the event source (RFC 8620 §7.3), by which clients learn that something has changed.
+//!
+//! An idle event source holds no worker: it waits for a change of one of the mail files that its person may read. After
+//! a change, one job computes the states, and the event has those that differ from what the client was told before. The
+//! identifier of an event is the states themselves, so a client that comes back with `Last-Event-ID` is told what it
+//! has missed, also by another server process.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::Query;
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use futures_util::Stream;
+use http::account_limits::RequestPermit;
+use http::problem::Problem;
+use http::{RequestContext, front::Uncompressed};
+use serde::Deserialize;
+use store::Ticket;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Service, asking_for_login, failed};
+use crate::Caller;
+use crate::limits::{EVENT_PAUSE, EVENT_PING_MAX, EVENT_PING_MIN};
+use crate::push::{self, AccountStates, Change, Observation, TypeSelection};
+
+/// The query of an event source.
+#[derive(Debug, Deserialize)]
+pub(super) struct EventQuery {
+    /// `*`, or a list of types.
+    #[serde(default = "all_types")]
+    types: String,
+    /// `state`: the answer ends after the first event. `no`: it does not.
+    #[serde(default)]
+    closeafter: String,
+    /// Seconds between two pings; 0 for none.
+    #[serde(default)]
+    ping: u64,
+}
+
+fn all_types() -> String {
+    "*".to_owned()
+}
+
+struct Sending {
+    service: Arc<Service>,
+    caller: Caller,
+    types: TypeSelection,
+    is_one_event: bool,
+    ping: Option<Duration>,
+    next_ping: Instant,
+    /// What the client knows.
+    known: AccountStates,
+    change: Change,
+    is_ended: bool,
+    _permit: RequestPermit,
+}
+
+pub(super) async fn answer(
+    Extension(service): Extension<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    Query(query): Query<EventQuery>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    match begin(&service, &context, query, &headers).await {
+        Ok(sending) => {
+            let stream = futures_util::stream::unfold(sending, |mut sending| async move {
+                let event = sending.next().await?;
+                Some((Ok::<_, Infallible>(event), sending))
+            });
+            let stream: Pin<Box<dyn Stream<Item = Result<Bytes, Infallible>> + Send>> = Box::pin(stream);
+            let fields = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+            let mut response = (fields, Body::from_stream(stream)).into_response();
+            // Events are small, and a compressor would keep them.
+            response.extensions_mut().insert(Uncompressed);
+            response
+        }
+        Err(problem) => asking_for_login(problem, &headers),
+    }
+}
+
+async fn begin(
+    service: &Arc<Service>,
+    context: &RequestContext,
+    query: EventQuery,
+    headers: &HeaderMap,
+) -> Result<Sending, Problem> {
+    let caller = service.caller(context, headers).await?;
+    let permit = service.event_sources.begin(&caller.login).ok_or_else(|| {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "this account has too many event sources; close some of them")
+    })?;
+    let (present, change) = observe(service, &caller).await?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let known = last.and_then(AccountStates::from_event_id).unwrap_or(present);
+    let ping = (query.ping > 0).then(|| Duration::from_secs(query.ping).clamp(EVENT_PING_MIN, EVENT_PING_MAX));
+    Ok(Sending {
+        service: Arc::clone(service),
+        caller,
+        types: TypeSelection::parse(&query.types),
+        is_one_event: query.closeafter == "state",
+        ping,
+        next_ping: Instant::now() + ping.unwrap_or(EVENT_PING_MAX),
+        known,
+        change: if last.is_some() { Box::pin(std::future::ready(())) } else { change },
+        is_ended: false,
+        _permit: permit,
+    })
+}
+
+/// Returns the present states, and the future of the next change. The listener begins before the states are read, so no
+/// change is missed.
+async fn observe(service: &Service, caller: &Caller) -> Result<(AccountStates, Change), Problem> {
+    let of_job = caller.clone();
+    let observed = service.run(caller, "events", move |services| match push::observe(services, &of_job) {
+        Ok(Observation { states, change, ticket }) => (Ok((states, change)), ticket),
+        Err(error) => (Err(error), Ticket::NONE),
+    });
+    observed.await?.map_err(|error| failed("events", &error))
+}
+
+impl Sending {
+    /// Returns the next event, or `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.is_ended {
+            let is_ping_due = tokio::select! {
+                biased;
+                () = self.service.parts.shutdown.draining() => return None,
+                () = &mut self.change => false,
+                () = sleep_until(self.next_ping) => true,
+            };
+            if is_ping_due {
+                self.next_ping = Instant::now() + self.ping.unwrap_or(EVENT_PING_MAX);
+                return Some(self.ping_event());
+            }
+            // Further changes of the same moment, such as the steps of a move, are one event.
+            tokio::time::sleep(EVENT_PAUSE).await;
+            // A person who may no longer log in has lost the connection by now.
+            let (present, change) = observe(&self.service, &self.caller).await.ok()?;
+            self.change = change;
+            let changed = present.differences(&self.known, &self.types);
+            let identifier = present.event_id();
+            self.known = present;
+            if let Some(changed) = changed {
+                self.is_ended = self.is_one_event;
+                return Some(Bytes::from(format!("id: {identifier}\nevent: state\ndata: {changed}\n\n")));
+            }
+        }
+        None
+    }
+
+    /// Returns the event that shows that the connection lives. Without a wish of the client it is a comment, which finds
+    /// clients that have gone.
+    fn ping_event(&self) -> Bytes {
+        match self.ping {
+            Some(interval) => {
+                let seconds = interval.as_secs();
+                Bytes::from(format!("event: ping\ndata: {{\"interval\":{seconds}}}\n\n"))
+            }
+            None => Bytes::from_static(b":\n\n"),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Answers: pages with their header fields, redirections, and the style sheet.
+//!
+//! A page may load the style sheet of this server and nothing else, may send forms only here, and is shown in no frame
+//! of another page.
+
+use askama::Template;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::layout::{STYLE, style_name};
+
+/// The Content Security Policy of pages.
+pub const POLICY_OF_PAGES: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
+                                   frame-ancestors 'none'; base-uri 'none'";
+
+/// The Content Security Policy of the HTML of a message.
+pub const POLICY_OF_MESSAGES: &str = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
+                                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The Content Security Policy of downloads.
+pub const POLICY_OF_DOWNLOADS: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// Answers with a page.
+pub(crate) fn page(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => html(status, text, POLICY_OF_PAGES),
+        Err(error) => {
+            tracing::error!(target: "web", %error, "a page could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// Answers with an HTML text and its policy.
+pub(crate) fn html(status: StatusCode, text: String, policy: &'static str) -> Response {
+    let fields = [(header::CONTENT_TYPE, HTML), (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy))];
+    (status, fields, text).into_response()
+}
+
+/// Answers with a redirection to a page that the browser gets.
+pub(crate) fn redirect(target: &str) -> Response {
+    match HeaderValue::from_str(target) {
+        Ok(target) => (StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response(),
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
+}
+
+/// Answers with the style sheet.
+pub(crate) fn style_sheet(headers: &HeaderMap) -> Response {
+    let tag = format!("\"{}\"", style_name());
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let fields = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+        (header::ETAG, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"style\""))),
+    ];
+    let is_known = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
+    match is_known {
+        true => (StatusCode::NOT_MODIFIED, fields).into_response(),
+        false => (fields, STYLE).into_response(),
+    }
+}
+
+/// A file to be downloaded.
+pub(crate) struct Download {
+    /// The media type. Browsers do not look for another one.
+    pub(crate) media_type: &'static str,
+    /// The name of the file.
+    pub(crate) name: String,
+    /// How the browser treats it.
+    pub(crate) presentation: Presentation,
+}
+
+/// How a browser treats a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presentation {
+    /// It is saved.
+    Attachment,
+    /// It is shown.
+    Inline,
+}
+
+impl Download {
+    /// Answers with the content.
+    pub(crate) fn answer(&self, content: Body) -> Response {
+        let kind = match self.presentation {
+            Presentation::Attachment => "attachment",
+            Presentation::Inline => "inline",
+        };
+        let disposition = HeaderValue::from_str(&format!("{kind}; {}", file_name_parameters(&self.name)));
+        let fields = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.media_type)),
+            (header::CONTENT_DISPOSITION, disposition.unwrap_or(HeaderValue::from_static("attachment"))),
+            (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY_OF_DOWNLOADS)),
+            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        ];
+        (fields, content).into_response()
+    }
+}
+
+/// Returns the parameters with the name of a file (RFC 6266): once in ASCII, and once in UTF-8 if it needs it.
+fn file_name_parameters(name: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || " !#$&+-.^_`()[]{}~@,='".contains(c);
+    let plain: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    if plain == name {
+        return format!("filename=\"{plain}\"");
+    }
+    let encoded = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+    format!("filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_cannot_leave_their_parameter() {
+        let check = |name: &str, expected: &str| assert_eq!(file_name_parameters(name), expected, "{name:?}");
+        check("plan.pdf", "filename=\"plan.pdf\"");
+        check("a\"; x=\"b", "filename=\"a__ x=_b\"; filename*=UTF-8''a%22%3B%20x%3D%22b");
+        check("ü/..\r\n", "filename=\"__..__\"; filename*=UTF-8''%C3%BC%2F%2E%2E%0D%0A");
+    }
+
+    #[test]
+    fn the_style_sheet_is_small_and_loads_nothing() {
+        assert!(STYLE.len() <= 8 << 10, "{} bytes", STYLE.len());
+        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+}

@@ -1,0 +1,50 @@
+//! What all pages share: the frame with its links, and the style sheet.
+//!
+//! The style sheet is compiled in. Its address has a hash of its bytes, so browsers may keep it for ever.
+
+use crate::notice::ShownNotice;
+
+/// The style sheet.
+pub const STYLE: &str = include_str!("../templates/style.css");
+
+/// The hash of the style sheet (FNV-1a). It distinguishes versions, and protects nothing.
+const STYLE_HASH: u64 = hash(STYLE.as_bytes());
+
+/// Returns the name of the style sheet.
+#[must_use]
+pub fn style_name() -> String {
+    format!("{STYLE_HASH:016x}.css")
+}
+
+const fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut index = 0;
+    while index < bytes.len() {
+        hash = (hash ^ bytes[index] as u64).wrapping_mul(0x0100_0000_01b3);
+        index += 1;
+    }
+    hash
+}
+
+/// The frame of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Layout {
+    /// The title, which is the first heading, too.
+    pub title: String,
+    /// The name of the style sheet.
+    pub style: String,
+    /// The name of the person. `None` on pages of nobody.
+    pub account: Option<String>,
+    /// The token of the forms on this page.
+    pub token: String,
+    /// What has just happened.
+    pub notice: Option<ShownNotice>,
+}
+
+impl Layout {
+    /// Creates the frame of a page of nobody.
+    #[must_use]
+    pub fn public(title: &str) -> Self {
+        Self { title: title.to_owned(), style: style_name(), ..Self::default() }
+    }
+}

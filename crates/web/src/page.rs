@@ -1,0 +1,28 @@
+//! The pages and the forms, one file each.
+//!
+//! | file | address |
+//! |---|---|
+//! | `login` | `/lite/login`, `/lite/logout` |
+//! | `list` | `/lite/folder/{folder}`: the messages of a folder |
+//! | `action` | the forms of a list and of a message: mark, move, delete, undo |
+//! | `message` | `/lite/folder/{folder}/{message}` |
+//! | `html` | the message's own look, in a sandbox |
+//! | `download` | attachments, and the message as it arrived |
+//! | `compose`, `send` | the composer: answer, forward, drafts, sending |
+//! | `folders` | `/lite/folders`: the folders with counts; create, rename, delete |
+//! | `search` | `/lite/search` |
+//! | `addresses` | `/lite/addresses` |
+//! | `settings` | `/lite/settings`: sessions and quota |
+
+pub(crate) mod action;
+pub(crate) mod addresses;
+pub(crate) mod compose;
+pub(crate) mod download;
+pub(crate) mod folders;
+pub(crate) mod html;
+pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod message;
+pub(crate) mod search;
+pub(crate) mod send;
+pub(crate) mod settings;

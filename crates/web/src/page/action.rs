@@ -1,0 +1,223 @@
+//! The forms of a list and of a message: mark, move, delete, undo, and removal from the trash.
+//!
+//! Messages are selected one by one, or all messages of the folder up to the last one that the page knew. A large
+//! selection is changed in several transactions, each of them whole; nothing waits for all of them. Deleting moves to
+//! the trash. What leaves the trash is gone, so a page asks first.
+
+use askama::Template;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use base::{Uid, UidSet, ViewId};
+use mail::mailbox::{FlagChange, Flags, SpecialUse};
+use notes::Marks;
+
+use crate::answer;
+use crate::error::{Error, Result};
+use crate::form::Form;
+use crate::layout::Layout;
+use crate::limits::{MARKED_PER_TRANSACTION, MOVED_PER_TRANSACTION};
+use crate::mail_folders;
+use crate::notice::{MovedMessages, Notice, parse_uids, uid_text};
+use crate::page::list::FolderKind;
+use crate::page::message::uids_from;
+use crate::shown_text;
+use crate::visit::Visit;
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+pub(crate) struct ConfirmPage {
+    pub(crate) layout: Layout,
+    pub(crate) question: String,
+    /// The address to which the form is sent.
+    pub(crate) address: String,
+    /// The fields of the form.
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) button: &'static str,
+    /// The page to which "Cancel" leads.
+    pub(crate) back: String,
+}
+
+/// Executes a form.
+pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Response> {
+    let form = visit.form(body).await?;
+    let uids = selected(&form)?;
+    let back = back(&form, folder);
+    if uids.is_empty() {
+        let notice = Notice::text("Nothing was selected. Select messages first.");
+        return Ok(answer::redirect(&notice.address(&back, &visit.secret)));
+    }
+    let add = |marks| FlagChange::Add(Flags::from_system_flags(marks));
+    let remove = |marks| FlagChange::Remove(Flags::from_system_flags(marks));
+    let notice = match form.text("do") {
+        "read" => mark(&visit, folder, &uids, (add(Marks::SEEN), "marked as read")).await?,
+        "unread" => mark(&visit, folder, &uids, (remove(Marks::SEEN), "marked as unread")).await?,
+        "flag" => mark(&visit, folder, &uids, (add(Marks::FLAGGED), "flagged")).await?,
+        "unflag" => mark(&visit, folder, &uids, (remove(Marks::FLAGGED), "no longer flagged")).await?,
+        "move" => {
+            let target = form.number("to").ok_or_else(|| Error::Invalid("no folder was chosen".to_owned()))?;
+            move_all(&visit, folder, &uids, Target::Folder(target)).await?
+        }
+        "delete" => {
+            if is_trash(&visit, folder).await? {
+                return Ok(confirmation(&visit, folder, &uids));
+            }
+            move_all(&visit, folder, &uids, Target::Trash).await?
+        }
+        "destroy" => destroy(&visit, folder, &uids).await?,
+        _ => return Err(Error::Invalid("the form has no button that is known".to_owned())),
+    };
+    // A page of a message that is no longer there would not be found.
+    let back = if matches!(notice, Notice::Moved(_)) { list_address(&form, folder) } else { back };
+    Ok(answer::redirect(&notice.address(&back, &visit.secret)))
+}
+
+/// Returns the selected messages.
+fn selected(form: &Form) -> Result<UidSet> {
+    let wrong = || Error::Invalid("the selection is damaged".to_owned());
+    if form.has("all") {
+        let until = form.number("until").ok_or_else(wrong)?;
+        return Ok(UidSet::from(1..=until));
+    }
+    if form.has("uids") {
+        return parse_uids(form.text("uids")).ok_or_else(wrong);
+    }
+    let uids = form.all("uid").map(|uid| uid.parse::<u32>().map_err(|_| wrong()));
+    Ok(uids.collect::<Result<Vec<_>>>()?.into_iter().collect())
+}
+
+/// Returns the address of the page from which the form came.
+fn back(form: &Form, folder: u32) -> String {
+    match form.number("message") {
+        Some(message) => format!("/lite/folder/{folder}/{message}"),
+        None => list_address(form, folder),
+    }
+}
+
+fn list_address(form: &Form, folder: u32) -> String {
+    let page = form.number("page").filter(|page| *page > 1).map(|page| format!("page={page}"));
+    let is_order = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase());
+    let order =
+        ["sort", "order"].map(|name| Some(form.text(name)).filter(is_order).map(|text| format!("{name}={text}")));
+    let query = page.into_iter().chain(order.into_iter().flatten()).collect::<Vec<_>>().join("&");
+    if query.is_empty() { format!("/lite/folder/{folder}") } else { format!("/lite/folder/{folder}?{query}") }
+}
+
+fn counted(count: u64) -> String {
+    if count == 1 { "1 message is".to_owned() } else { format!("{} messages are", shown_text::number(count)) }
+}
+
+/// Changes the flags of messages.
+async fn mark(visit: &Visit, folder: u32, uids: &UidSet, (change, what): (FlagChange, &str)) -> Result<Notice> {
+    let mut count = 0;
+    let mut next = uids.first();
+    while let Some(first) = next {
+        let set = uids.clone();
+        let change = change.clone();
+        let marked = visit.run("mark", move |file| {
+            let snapshot = file.snapshot()?;
+            let view = mail_folders::folder(&snapshot, folder)?.id;
+            let last = set.last().unwrap_or(first);
+            let found = uids_from(&snapshot, view, (first, last), MARKED_PER_TRANSACTION)?;
+            let next =
+                found.last().filter(|_| found.len() == MARKED_PER_TRANSACTION).and_then(|uid| uid.checked_add(1));
+            let part: UidSet = found.into_iter().filter(|uid| set.contains(*uid)).collect();
+            let outcome = file.store(view, &part, &change, None)?;
+            Ok(((part.len(), next), outcome.ticket))
+        });
+        let (marked, following) = marked.await?;
+        count += marked;
+        next = following;
+    }
+    Ok(Notice::text(format!("{} {what}.", counted(count))))
+}
+
+/// The folder to which messages are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// The one with this number.
+    Folder(u32),
+    /// The trash.
+    Trash,
+}
+
+/// Moves messages.
+async fn move_all(visit: &Visit, folder: u32, uids: &UidSet, target: Target) -> Result<Notice> {
+    let (target, target_name) = visit
+        .run("folder", move |file| {
+            let found = match target {
+                Target::Folder(id) => {
+                    let found = mail_folders::folder(&file.snapshot()?, id)?;
+                    (found.id, mail_folders::shown_name(&found))
+                }
+                Target::Trash => mail_folders::special_or_create(file, SpecialUse::Trash, "Trash")?,
+            };
+            Ok((found, file.snapshot()?.ticket()))
+        })
+        .await?;
+    if target.0 == folder {
+        return Ok(Notice::text(format!("The messages are in {target_name} already.")));
+    }
+    let mut moved = UidSet::new();
+    loop {
+        let set = uids.clone();
+        let batch = visit.run("move", move |file| {
+            mail_folders::folder(&file.snapshot()?, folder)?;
+            let outcome = file.move_up_to(ViewId(folder), &set, target, MOVED_PER_TRANSACTION)?;
+            Ok((outcome.pairs, outcome.ticket))
+        });
+        let pairs = batch.await?;
+        pairs.iter().for_each(|(_, Uid(uid))| moved.insert(*uid));
+        if pairs.len() < MOVED_PER_TRANSACTION {
+            break;
+        }
+    }
+    let count = moved.len();
+    Ok(Notice::Moved(MovedMessages { count, source: folder, target: target.0, uids: moved, target_name }))
+}
+
+async fn is_trash(visit: &Visit, folder: u32) -> Result<bool> {
+    let kind = visit.run("folder", move |file| {
+        let snapshot = file.snapshot()?;
+        Ok((FolderKind::of(&mail_folders::folder(&snapshot, folder)?), snapshot.ticket()))
+    });
+    Ok(kind.await? == FolderKind::Trash)
+}
+
+/// Asks before messages leave the trash.
+fn confirmation(visit: &Visit, folder: u32, uids: &UidSet) -> Response {
+    let layout = Layout { notice: None, ..visit.layout("Delete for ever?") };
+    let page = ConfirmPage {
+        layout,
+        question: "The selected messages leave the trash and cannot be restored.".to_owned(),
+        address: format!("/lite/folder/{folder}"),
+        fields: vec![("do", "destroy".to_owned()), ("uids", uid_text(uids))],
+        button: "Delete for ever",
+        back: format!("/lite/folder/{folder}"),
+    };
+    answer::page(StatusCode::OK, &page)
+}
+
+/// Deletes messages of the trash.
+async fn destroy(visit: &Visit, folder: u32, uids: &UidSet) -> Result<Notice> {
+    if !is_trash(visit, folder).await? {
+        return Err(Error::Invalid("only messages in the trash can be deleted for ever".to_owned()));
+    }
+    let mut count = 0;
+    loop {
+        let set = uids.clone();
+        let deleted = visit.run("delete", move |file| {
+            let snapshot = file.snapshot()?;
+            let bounds = (set.first().unwrap_or(1), set.last().unwrap_or(0));
+            let found = uids_from(&snapshot, ViewId(folder), bounds, MOVED_PER_TRANSACTION)?;
+            let part: UidSet = found.into_iter().filter(|uid| set.contains(*uid)).collect();
+            let ticket = file.delete(ViewId(folder), &part)?;
+            Ok((part.len(), ticket))
+        });
+        let deleted = deleted.await?;
+        count += deleted;
+        if deleted == 0 {
+            return Ok(Notice::text(format!("{} deleted for ever.", counted(count))));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Login and logout.
+//!
+//! The login form has a token, too, from a cookie of its own: a page of another site can log nobody in to an account of
+//! its choice. A login begins a new session and ends the one that the browser had.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base::hex;
+use http::RequestContext;
+use http::login::{cookie, session_cookie};
+use sasl::{LoginError, LoginProtocol, PasswordRequest};
+use wire::Peer;
+
+use crate::answer;
+use crate::error::{Error, Result};
+use crate::form_token::FormSecret;
+use crate::layout::Layout;
+use crate::limits::FORM_BYTES_MAX;
+use crate::service::Service;
+use crate::visit::{TokenState, Visit, receive_form, session_token};
+
+/// The cookie of the login form.
+const COOKIE: &str = "__Host-doublet-login";
+
+/// The same without TLS, which is possible on this machine only.
+const PLAIN_COOKIE: &str = "doublet-login";
+
+/// Number of random bytes of the cookie.
+const COOKIE_BYTES: usize = 32;
+
+/// Maximum length of the cookie.
+const COOKIE_LENGTH_MAX: usize = 2 * COOKIE_BYTES;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage {
+    layout: Layout,
+    name: String,
+    failure: Option<&'static str>,
+}
+
+/// Shows the login form.
+pub(crate) async fn show(
+    State(service): State<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    headers: HeaderMap,
+) -> Response {
+    form(&service, &context.peer, &headers, &LoginForm::default())
+}
+
+/// Logs somebody in.
+pub(crate) async fn submit(
+    State(service): State<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let peer = context.peer;
+    let secret = FormSecret::of_session(cookie(&headers, cookie_name(&peer)).unwrap_or_default());
+    let memory = service.memory_of(&peer);
+    let (fields, state) = receive_form(&headers, body, FORM_BYTES_MAX, (&secret, &memory)).await?;
+    let name = fields.text("name").trim();
+    if state == TokenState::Stale || cookie(&headers, cookie_name(&peer)).is_none() {
+        let failure =
+            "The form was too old, or your browser does not accept cookies. Allow cookies of this site and try again.";
+        let failure = Some((StatusCode::FORBIDDEN, failure));
+        return Ok(form(&service, &peer, &headers, &LoginForm { name, failure }));
+    }
+    let authenticator = &service.services.authenticator;
+    let checked = match PasswordRequest::without_sasl(name.as_bytes(), fields.text("password").as_bytes()) {
+        Ok(request) => authenticator.check_password(&context, request, LoginProtocol::Http).await,
+        Err(error) => Err(error),
+    };
+    let logged_in = match checked {
+        Ok(logged_in) => logged_in,
+        Err(error) => {
+            let failure = Some(refusal(error));
+            return Ok(form(&service, &peer, &headers, &LoginForm { name, failure }));
+        }
+    };
+    let login = (logged_in.identity.name.canonical(), logged_in.stamp);
+    let begun = authenticator.begin_session(&context, &headers, login, session_token(&peer, &headers)).await;
+    let token = begun.map_err(|_| Error::Unavailable)?;
+    context.set_account(login.0);
+    let seconds = authenticator.sessions().age_max().as_secs();
+    let mut response = answer::redirect("/lite/");
+    let cookies = [session_cookie(&peer, &token, seconds), login_cookie(&peer, "", 0)];
+    for cookie in cookies.into_iter().flatten() {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// Logs out.
+pub(crate) async fn log_out(visit: Visit, body: Body) -> Result<Response> {
+    visit.form(body).await?;
+    if let Some(session) = visit.caller.session {
+        let ended = visit.service.services.authenticator.end_session(&visit.context, session).await;
+        ended.map_err(|_| Error::Unavailable)?;
+    }
+    let mut response = answer::redirect("/lite/login");
+    if let Some(cookie) = session_cookie(&visit.context.peer, "", 0) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// The content of the form when it is shown again.
+#[derive(Default)]
+struct LoginForm<'f> {
+    name: &'f str,
+    failure: Option<(StatusCode, &'static str)>,
+}
+
+/// Answers with the form, and the cookie that belongs to it.
+fn form(service: &Service, peer: &Peer, headers: &HeaderMap, shown: &LoginForm<'_>) -> Response {
+    let random = service.services.random.as_ref();
+    let known = cookie(headers, cookie_name(peer)).filter(|value| value.len() == COOKIE_LENGTH_MAX);
+    let value = known.map_or_else(
+        || {
+            let mut bytes = [0; COOKIE_BYTES];
+            random.fill(&mut bytes);
+            hex::lower(&bytes)
+        },
+        str::to_owned,
+    );
+    let layout = Layout { token: FormSecret::of_session(&value).masked(random), ..Layout::public("Log in") };
+    let status = shown.failure.map_or(StatusCode::OK, |(status, _)| status);
+    let failure = shown.failure.map(|(_, failure)| failure);
+    let mut response = answer::page(status, &LoginPage { layout, name: shown.name.to_owned(), failure });
+    if let Some(cookie) = login_cookie(peer, &value, 3_600) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn cookie_name(peer: &Peer) -> &'static str {
+    if peer.tls { COOKIE } else { PLAIN_COOKIE }
+}
+
+fn login_cookie(peer: &Peer, value: &str, seconds: u64) -> Option<HeaderValue> {
+    let secure = if peer.tls { "; Secure" } else { "" };
+    let name = cookie_name(peer);
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    HeaderValue::from_str(&text).ok()
+}
+
+/// Returns the status and the text of a refused login.
+fn refusal(error: LoginError) -> (StatusCode, &'static str) {
+    match error {
+        LoginError::AccountDisabled => (StatusCode::FORBIDDEN, "This account is disabled. Ask your administrator."),
+        LoginError::Throttled => {
+            (StatusCode::TOO_MANY_REQUESTS, "Too many logins have failed. Wait some minutes and try again.")
+        }
+        LoginError::MailFileElsewhere => (StatusCode::FORBIDDEN, "Your mail file is on another server. Log in there."),
+        LoginError::Unavailable => {
+            (StatusCode::SERVICE_UNAVAILABLE, "Logins cannot be checked now. Try again in a minute.")
+        }
+        _ => (StatusCode::UNAUTHORIZED, "The name or the password is wrong. Try again."),
+    }
+}

@@ -1,0 +1,437 @@
+//! The forms of the composer: saving a draft, looking up names, and sending.
+//!
+//! Sending is one job: it resolves the recipients, writes the message, submits it, records that the form was sent,
+//! replaces the draft by the copy in the folder with sent messages, and marks the original message. It runs to its end
+//! also if the browser has gone. The copy has the same bytes that were submitted.
+//!
+//! What the person has typed is not lost: a form that cannot be sent comes back with its content and the reason, and
+//! files that came with it are saved with a draft.
+
+use axum::body::Body;
+use axum::response::Response;
+use base::{Timestamp, Uid, UidSet, ViewId};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, NewMessage, SpecialUse};
+use mail::mime::{MimeSource as _, PartKind, header, transfer_encoding};
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use notes::Marks;
+use store::Ticket;
+
+use crate::answer;
+use crate::backend::{Account, WebBackend};
+use crate::error::{Error, Result, sentence};
+use crate::form::{Form, UploadedFile};
+use crate::limits::{ADDRESSES_SHOWN, ATTACHMENTS_MAX, COMPOSER_EXTRA_BYTES, FORM_BYTES_MAX, SENT_SEARCHED};
+use crate::mail_folders;
+use crate::message_content::{file_name, media_type};
+use crate::notice::Notice;
+use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
+use crate::page::compose::{self, Composer, Suggestion, parse_original, read_draft};
+use crate::page::message::{find, open};
+use crate::sent_forms::{FormState, SendingForm};
+use crate::service::ServiceOptions;
+use crate::visit::{TokenState, Visit};
+
+/// What is needed to write the message of a form.
+struct Work {
+    composer: Composer,
+    /// The parts of the draft that stay.
+    kept: Vec<usize>,
+    uploads: Vec<UploadedFile>,
+    options: ServiceOptions,
+    now: Timestamp,
+}
+
+/// Executes a form of the composer.
+pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
+    let _permit = visit.service.uploads.begin(visit.caller.login()).ok_or(Error::TooManyRequests)?;
+    let bytes_max = visit.service.options.message_bytes_max + FORM_BYTES_MAX + COMPOSER_EXTRA_BYTES;
+    let (mut form, token) = visit.form_within(body, bytes_max).await?;
+    let work = Work::read(&visit, &mut form)?;
+    if token == TokenState::Stale {
+        let failure = "You have logged in again since this page was made. Check the message and press the button again; files must be chosen again.";
+        return Ok(compose::page(&visit, work.composer, Some(failure.to_owned()), Vec::new()));
+    }
+    match form.text("do") {
+        "send" => send(&visit, work).await,
+        "save" => {
+            let (draft, _) = save(&visit, work).await?;
+            let notice = Notice::text("The draft was saved.");
+            let address = format!("/lite/compose?draft={draft}");
+            Ok(answer::redirect(&notice.address(&address, &visit.secret)))
+        }
+        "look" => look_up(&visit, work).await,
+        _ => Err(Error::Invalid("the form has no button that is known".to_owned())),
+    }
+}
+
+impl Work {
+    fn read(visit: &Visit, form: &mut Form) -> Result<Self> {
+        let composer = Composer::read(form)?;
+        let kept = form.all("keep").map(|part| part.parse().ok()).collect::<Option<Vec<usize>>>();
+        let kept = kept.ok_or_else(|| Error::Invalid("the form is damaged".to_owned()))?;
+        let uploads = form.take_files();
+        if kept.len() + uploads.len() > ATTACHMENTS_MAX {
+            return Err(Error::Invalid(format!("a message can have at most {ATTACHMENTS_MAX} attachments")));
+        }
+        let options = visit.service.options.clone();
+        Ok(Self { composer, kept, uploads, options, now: visit.service.services.clock.now() })
+    }
+
+    /// Writes the message.
+    fn write(&self, snapshot: &MailSnapshot<'_>, account: &Account, purpose: Purpose) -> Result<Vec<u8>> {
+        let composer = &self.composer;
+        let outgoing = Outgoing {
+            from_name: account.name.clone(),
+            from_address: account.addresses.first().cloned().unwrap_or_default(),
+            to: composer.to.clone(),
+            cc: composer.cc.clone(),
+            bcc: composer.bcc.clone(),
+            subject: composer.subject.clone(),
+            body: composer.body.clone(),
+            in_reply_to: composer.in_reply_to.clone(),
+            references: composer.references.clone(),
+            original: composer.original.clone(),
+            form: composer.form.clone(),
+            files: self.files(snapshot)?,
+        };
+        let written = outgoing.write(purpose, &self.options.hostname, self.now)?;
+        if written.len() > self.options.message_bytes_max {
+            let limit = crate::shown_text::size(self.options.message_bytes_max as u64);
+            return Err(Error::Invalid(format!("the message with its attachments is larger than {limit}")));
+        }
+        Ok(written)
+    }
+
+    /// Returns the attachments: those of the draft that stay, new ones, and the original message.
+    fn files(&self, snapshot: &MailSnapshot<'_>) -> Result<Vec<OutgoingFile>> {
+        let mut files = self.kept_files(snapshot)?;
+        files.extend(self.uploads.iter().map(|upload| OutgoingFile {
+            name: outgoing::file_name(&upload.name),
+            media_type: upload.media_type.clone(),
+            content: upload.content.clone(),
+        }));
+        if self.composer.attaches_original
+            && let Some((_, (folder, uid))) = original(&self.composer)
+        {
+            let gone = |_| {
+                Error::Invalid("the original message is no longer where it was, so it cannot be attached".to_owned())
+            };
+            let (_, entry) = find(snapshot, folder, uid).map_err(gone)?;
+            let content = open(snapshot, &entry)?.raw()?;
+            files.push(OutgoingFile {
+                name: "original.eml".to_owned(),
+                media_type: "message/rfc822".to_owned(),
+                content,
+            });
+        }
+        Ok(files)
+    }
+
+    fn kept_files(&self, snapshot: &MailSnapshot<'_>) -> Result<Vec<OutgoingFile>> {
+        if self.kept.is_empty() {
+            return Ok(Vec::new());
+        }
+        let gone = || {
+            let text = "the draft was changed or sent in another window, so its attachments are not here; open the draft again";
+            Error::Invalid(text.to_owned())
+        };
+        let folder = mail_folders::special(snapshot, SpecialUse::Drafts)?.ok_or_else(gone)?;
+        let uid = Uid(self.composer.draft.ok_or_else(gone)?);
+        let entry = snapshot.entry(folder.id, uid)?.ok_or_else(gone)?;
+        let message = open(snapshot, &entry)?;
+        let files = self.kept.iter().map(|index| {
+            let part = message.structure().parts().get(*index).filter(|_| *index > 0).ok_or_else(gone)?;
+            let body = message.range(part.body.clone())?;
+            let content = match part.kind {
+                PartKind::Leaf => {
+                    let decoded = transfer_encoding::decode(&part.content.encoding, &body, body.len());
+                    decoded.ok_or_else(gone)?.into_owned()
+                }
+                PartKind::Message => body.into_owned(),
+                PartKind::Multipart => return Err(gone()),
+            };
+            Ok(OutgoingFile { name: outgoing::file_name(&file_name(part)), media_type: media_type(part), content })
+        });
+        files.collect()
+    }
+}
+
+/// Returns the message that a composer refers to, and whether it forwards it.
+fn original(composer: &Composer) -> Option<(bool, (u32, u32))> {
+    let (kind, rest) = composer.original.split_once('.')?;
+    Some((kind == "f", parse_original(rest)?))
+}
+
+/// Saves a draft in place of the one before. Returns its UID, and the composer with it.
+async fn save(visit: &Visit, work: Work) -> Result<(u32, Composer)> {
+    let caller = visit.caller.clone();
+    let saved = visit.service.run(&visit.caller, "save", move |backend| {
+        let account = backend.account(&caller)?;
+        let file = backend.open(&caller)?;
+        let (drafts, _) = mail_folders::special_or_create(&file, SpecialUse::Drafts, "Drafts")?;
+        let snapshot = file.snapshot()?;
+        let raw = work.write(&snapshot, &account, Purpose::Draft)?;
+        let flags = Flags::from_system_flags(Marks::DRAFT.union(Marks::SEEN));
+        let old =
+            work.composer.draft.map(Uid).filter(|uid| snapshot.entry(drafts, *uid).is_ok_and(|entry| entry.is_some()));
+        let (draft, ticket) = put(&file, (drafts, old), drafts, NewMessage { raw, flags, received: None })?;
+        let composer = read_draft(&file.snapshot()?, draft.0, &work.options.hostname)?;
+        let composer = Composer { form: work.composer.form, ..composer };
+        Ok((draft.0, composer, ticket))
+    });
+    let (draft, composer, ticket) = saved.await?;
+    visit.service.services.databases.store().durable(ticket).await?;
+    Ok((draft, composer))
+}
+
+/// Puts a message into a folder, in place of a draft if there is one.
+fn put(
+    file: &MailFile,
+    (drafts, draft): (ViewId, Option<Uid>),
+    target: ViewId,
+    message: NewMessage,
+) -> Result<(Uid, Ticket)> {
+    if let Some(draft) = draft {
+        match file.replace(drafts, draft, target, &message) {
+            Ok((_, uid, ticket)) => return Ok((uid, ticket)),
+            // It was removed in the meantime.
+            Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (_, uids, ticket) = file.append(target, &[message])?;
+    Ok((uids.first().copied().unwrap_or_default(), ticket))
+}
+
+/// Shows the composer again, with a reason. Files that came with the form are saved with a draft.
+async fn show_again(visit: &Visit, work: Work, failure: Option<String>, found: Vec<Suggestion>) -> Result<Response> {
+    if work.uploads.is_empty() && work.kept.is_empty() {
+        return Ok(compose::page(visit, work.composer, failure, found));
+    }
+    let typed = work.composer.clone();
+    match save(visit, work).await {
+        Ok((draft, saved)) => {
+            let composer = Composer { draft: Some(draft), attachments: saved.attachments, ..typed };
+            Ok(compose::page(visit, Composer { attaches_original: false, ..composer }, failure, found))
+        }
+        Err(error) => {
+            let reason = sentence(&error.to_string());
+            let failure = format!("{} {reason} The attachments were not kept.", failure.unwrap_or_default());
+            Ok(compose::page(visit, typed, Some(failure), found))
+        }
+    }
+}
+
+/// Replaces names by addresses, and shows what the directory knows about the others.
+async fn look_up(visit: &Visit, mut work: Work) -> Result<Response> {
+    let caller = visit.caller.clone();
+    let mut lines = [work.composer.to.clone(), work.composer.cc.clone(), work.composer.bcc.clone()];
+    let looked_up = visit.service.run(&visit.caller, "addresses", move |backend| {
+        let mut suggestions = Vec::new();
+        for line in &mut lines {
+            let unknown = resolve_line(backend, &caller, line)?;
+            for name in unknown {
+                let entries = backend.find_addresses(&caller, &name, ADDRESSES_SHOWN)?;
+                suggestions.push(Suggestion { name, entries });
+            }
+        }
+        Ok((lines, suggestions))
+    });
+    let ([to, cc, bcc], suggestions) = looked_up.await?;
+    work.composer = Composer { to, cc, bcc, ..work.composer };
+    show_again(visit, work, None, suggestions).await
+}
+
+/// Replaces the names in a line by addresses. Returns those that the directory does not know.
+fn resolve_line(backend: &dyn WebBackend, caller: &http::Caller, line: &mut String) -> Result<Vec<String>> {
+    let mailboxes = outgoing::mailboxes(line);
+    if mailboxes.iter().all(outgoing::is_address) {
+        return Ok(Vec::new());
+    }
+    let mut unknown = Vec::new();
+    let mut texts = Vec::new();
+    for mailbox in &mailboxes {
+        let text = crate::message_content::mailbox_text(mailbox);
+        let typed = if outgoing::is_address(mailbox) { None } else { Some(text.trim().to_owned()) };
+        match typed {
+            None => texts.push(text),
+            Some(name) => match backend.address_of(caller, &name)? {
+                Some(address) => texts.push(address),
+                None => {
+                    texts.push(name.clone());
+                    unknown.push(name);
+                }
+            },
+        }
+    }
+    *line = texts.join(", ");
+    Ok(unknown)
+}
+
+/// Why a message was not sent.
+enum NotSent {
+    /// The person can correct it.
+    Reason(String),
+    /// The form was sent before.
+    Already,
+}
+
+/// The result of sending.
+struct Sent {
+    accepted: AcceptedSubmission,
+    /// The ticket of the copy, or why there is none.
+    copy: std::result::Result<Ticket, String>,
+}
+
+async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
+    let sending = match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form) {
+        FormState::New(sending) => sending,
+        FormState::Sending => {
+            let notice = "This message is being sent. Look into the folder with sent messages in a moment.";
+            return Ok(answer::redirect(&Notice::text(notice).address("/lite/folders", &visit.secret)));
+        }
+        FormState::Sent => return Ok(already_sent(visit)),
+    };
+    let caller = visit.caller.clone();
+    let peer = visit.context.peer.address;
+    let ran = visit.service.run(&visit.caller, "send", move |backend| {
+        let sent = send_in_job(backend, (&caller, peer), &mut work, sending);
+        Ok((sent, work))
+    });
+    let (sent, work) = ran.await?;
+    let sent = match sent {
+        Ok(Ok(sent)) => sent,
+        Ok(Err(NotSent::Already)) => return Ok(already_sent(visit)),
+        Ok(Err(NotSent::Reason(reason))) => return show_again(visit, work, Some(reason), Vec::new()).await,
+        Err(Error::Invalid(reason)) => {
+            let reason = format!("{} Nothing was sent.", sentence(&reason));
+            let work = Work { kept: Vec::new(), ..work };
+            return show_again(visit, work, Some(reason), Vec::new()).await;
+        }
+        Err(error) => return Err(error),
+    };
+    sent.accepted.durable.await.map_err(|_| Error::Unavailable)?;
+    let text = match sent.copy {
+        Ok(ticket) => {
+            visit.service.services.databases.store().durable(ticket).await?;
+            "The message was sent.".to_owned()
+        }
+        Err(reason) => format!("The message was sent, but its copy could not be saved: {reason}"),
+    };
+    Ok(answer::redirect(&Notice::text(text).address("/lite/folders", &visit.secret)))
+}
+
+fn already_sent(visit: &Visit) -> Response {
+    let notice = Notice::text("This message was sent before. It was not sent again.");
+    answer::redirect(&notice.address("/lite/folders", &visit.secret))
+}
+
+/// Sends a message. Runs on a worker.
+fn send_in_job(
+    backend: &dyn WebBackend,
+    (caller, peer): (&http::Caller, Option<std::net::SocketAddr>),
+    work: &mut Work,
+    sending: SendingForm,
+) -> Result<std::result::Result<Sent, NotSent>> {
+    let account = backend.account(caller)?;
+    let file = backend.open(caller)?;
+    let snapshot = file.snapshot()?;
+    if was_sent(&snapshot, &work.composer.form, &work.options.hostname)? {
+        sending.complete();
+        return Ok(Err(NotSent::Already));
+    }
+    let recipients = match recipients(backend, caller, work)? {
+        Ok(recipients) => recipients,
+        Err(reason) => return Ok(Err(NotSent::Reason(reason))),
+    };
+    let message = work.write(&snapshot, &account, Purpose::Sending)?;
+    drop(snapshot);
+    let request = SubmissionRequest {
+        login: caller.login().to_owned(),
+        peer,
+        sender: account.addresses.first().cloned().unwrap_or_default(),
+        recipients,
+        message: message.clone(),
+        request_id: work.composer.form.clone(),
+    };
+    let accepted = match backend.submit(request) {
+        Ok(accepted) => accepted,
+        Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
+    };
+    sending.complete();
+    let copy = keep_copy(&file, work, message).map_err(|error| sentence(&error.to_string()));
+    Ok(Ok(Sent { accepted, copy }))
+}
+
+fn refusal(refused: &RefusedRequest) -> String {
+    let reason = sentence(&refused.refusal.to_string());
+    match &refused.recipient {
+        Some(recipient) => format!("{}: {reason} Nothing was sent.", crate::shown_text::on_one_line(recipient)),
+        None => format!("{reason} Nothing was sent."),
+    }
+}
+
+/// Returns `true` if the folder with sent messages has the message of a form, which was sent before a restart.
+fn was_sent(snapshot: &MailSnapshot<'_>, form: &str, hostname: &str) -> Result<bool> {
+    let Some(folder) = mail_folders::special(snapshot, SpecialUse::Sent)? else { return Ok(false) };
+    let id = format!("<{}>", Outgoing::message_id(form, hostname));
+    let count = snapshot.status(folder.id)?.messages;
+    let Some(first) = snapshot.uid_at(folder.id, count.saturating_sub(SENT_SEARCHED))? else { return Ok(false) };
+    let mut found = false;
+    snapshot.entries(folder.id, first..=Uid(u32::MAX), &mut |entry| {
+        if let Some(message) = snapshot.message_of(&entry)? {
+            let known = header::first(message.header(), "Message-ID").unwrap_or_default();
+            found = known.trim_ascii() == id.as_bytes();
+        }
+        Ok(if found { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) })
+    })?;
+    Ok(found)
+}
+
+/// Returns the addresses of all recipients, each once, or why there are none.
+fn recipients(
+    backend: &dyn WebBackend,
+    caller: &http::Caller,
+    work: &mut Work,
+) -> Result<std::result::Result<Vec<String>, String>> {
+    let composer = &mut work.composer;
+    let mut unknown = Vec::new();
+    for line in [&mut composer.to, &mut composer.cc, &mut composer.bcc] {
+        unknown.extend(resolve_line(backend, caller, line)?);
+    }
+    if !unknown.is_empty() {
+        let names = crate::shown_text::shortened(&crate::shown_text::on_one_line(&unknown.join(", ")), 300);
+        return Ok(Err(format!("Nobody is known as {names}. Correct the name or look it up. Nothing was sent.")));
+    }
+    let mut found: Vec<String> = Vec::new();
+    for mailbox in [&composer.to, &composer.cc, &composer.bcc].iter().flat_map(|line| outgoing::mailboxes(line)) {
+        let address = mailbox.address();
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() {
+        return Ok(Err("The message has no recipients. Nothing was sent.".to_owned()));
+    }
+    if found.len() > work.options.recipients_max {
+        let limit = work.options.recipients_max;
+        return Ok(Err(format!("A message can have at most {limit} recipients. Nothing was sent.")));
+    }
+    Ok(Ok(found))
+}
+
+/// Puts the copy into the folder with sent messages in place of the draft, and marks the original message.
+fn keep_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Ticket> {
+    let (sent, _) = mail_folders::special_or_create(file, SpecialUse::Sent, "Sent")?;
+    let (drafts, _) = mail_folders::special_or_create(file, SpecialUse::Drafts, "Drafts")?;
+    let message = NewMessage { raw, flags: Flags::from_system_flags(Marks::SEEN), received: None };
+    let (_, ticket) = put(file, (drafts, work.composer.draft.map(Uid)), sent, message)?;
+    let Some((is_forwarded, (folder, uid))) = original(&work.composer) else { return Ok(ticket) };
+    let mark = if is_forwarded { "$Forwarded" } else { "\\Answered" };
+    let change = FlagChange::Add([mark].into_iter().collect());
+    match file.store(ViewId(folder), &UidSet::from(uid..=uid), &change, None) {
+        Ok(outcome) => Ok(outcome.ticket),
+        // The message was sent whether its original can be marked or not.
+        Err(_) => Ok(ticket),
+    }
+}

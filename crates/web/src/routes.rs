@@ -1,0 +1,90 @@
+//! The addresses of the pages.
+//!
+//! `/` chooses the mode. Today this is always the lite web mail.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::statistics::with_route_names;
+
+use crate::answer;
+use crate::error::{Error, Result};
+use crate::layout::style_name;
+use crate::page::{action, addresses, compose, download, folders, html, list, login, message, search, send, settings};
+use crate::service::Service;
+use crate::visit::Visit;
+
+/// The numbers of a path: those of a folder, a message and a part.
+type Numbers<T> = std::result::Result<Path<T>, PathRejection>;
+
+impl Service {
+    /// Returns the routes.
+    pub fn routes(self: &Arc<Self>) -> Router {
+        let router = Router::new()
+            .route("/", get(choose_mode))
+            .route("/lite", get(async || answer::redirect("/lite/")))
+            .route("/lite/", get(list::inbox))
+            .route("/lite/style/{name}", get(style))
+            .route("/lite/login", get(login::show).post(login::submit))
+            .route("/lite/logout", post(login::log_out))
+            .route("/lite/folders", get(folders::show).post(folders::submit))
+            .route("/lite/folder/{folder}", get(list_of).post(action_in))
+            .route("/lite/folder/{folder}/{message}", get(message_of))
+            .route("/lite/folder/{folder}/{message}/html", get(html_of))
+            .route("/lite/folder/{folder}/{message}/raw", get(raw_of))
+            .route("/lite/folder/{folder}/{message}/part/{part}", get(part_of))
+            .route("/lite/compose", get(compose::show).post(send::submit))
+            .route("/lite/search", get(search::show))
+            .route("/lite/addresses", get(addresses::show))
+            .route("/lite/settings", get(settings::show).post(settings::submit));
+        let router = router.with_state(Arc::clone(self));
+        with_route_names(router).fallback(async || Error::NotFound("the page"))
+    }
+}
+
+/// Chooses between the modes of the web mail. The preference of the person, the browser and the operator will decide
+/// here once there are several.
+async fn choose_mode() -> Response {
+    answer::redirect("/lite/")
+}
+
+async fn style(name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
+    let Path(name) = numbers(name)?;
+    if name == style_name() { Ok(answer::style_sheet(&headers)) } else { Err(Error::NotFound("the style sheet")) }
+}
+
+async fn list_of(visit: Visit, folder: Numbers<u32>) -> Result<Response> {
+    list::show(visit, numbers(folder)?.0).await
+}
+
+async fn action_in(visit: Visit, folder: Numbers<u32>, body: Body) -> Result<Response> {
+    action::submit(visit, numbers(folder)?.0, body).await
+}
+
+async fn message_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {
+    message::show(visit, numbers(message)?.0).await
+}
+
+async fn html_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {
+    html::show(visit, numbers(message)?.0).await
+}
+
+async fn raw_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {
+    download::raw(visit, numbers(message)?.0).await
+}
+
+async fn part_of(visit: Visit, part: Numbers<(u32, u32, usize)>) -> Result<Response> {
+    let Path((folder, uid, part)) = numbers(part)?;
+    download::part(visit, (folder, uid), part).await
+}
+
+/// Returns the numbers of a path. Anything else than numbers names nothing.
+fn numbers<T>(path: Numbers<T>) -> Result<Path<T>> {
+    path.map_err(|_| Error::NotFound("the page"))
+}

@@ -1,0 +1,103 @@
+//! The state of the lite web mail, and the services that it uses.
+
+use std::sync::Arc;
+
+use base::memory::{MemoryBudget, MemoryShares};
+use base::{Clock, Random};
+use http::account_limits::AccountLimits;
+use http::{Authenticator, Caller};
+use mail::mailbox::MailFile;
+use notes::Databases;
+use store::Ticket;
+use wire::{JobLabel, JobOwner, Peer, WorkerPool};
+
+use crate::backend::WebBackend;
+use crate::error::{Error, Result};
+use crate::limits::{REQUESTS_MAX, REQUESTS_PER_ACCOUNT_MAX, UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
+use crate::sent_forms::SentForms;
+
+/// Settings of the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceOptions {
+    /// The name of the server, for `Message-ID`.
+    pub hostname: String,
+    /// Maximum number of bytes of a message.
+    pub message_bytes_max: usize,
+    /// Maximum number of recipients of a message.
+    pub recipients_max: usize,
+}
+
+/// The services that this crate uses.
+pub struct Services {
+    /// The databases.
+    pub databases: Arc<Databases>,
+    /// Mail files, addresses and submission.
+    pub backend: Arc<dyn WebBackend>,
+    /// The check of logins.
+    pub authenticator: Authenticator,
+    /// The pool that runs what reads or writes a database.
+    pub pool: WorkerPool,
+    /// The memory for requests, which the server shares between all protocols.
+    pub memory: Arc<MemoryShares>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The random number generator.
+    pub random: Arc<dyn Random>,
+}
+
+/// The state shared by all connections.
+pub struct Service {
+    pub(crate) services: Services,
+    pub(crate) options: ServiceOptions,
+    pub(crate) sent_forms: Arc<SentForms>,
+    /// The requests that run.
+    pub(crate) requests: Arc<AccountLimits>,
+    /// Those of them that have files.
+    pub(crate) uploads: Arc<AccountLimits>,
+}
+
+impl Service {
+    /// Creates the service.
+    #[must_use]
+    pub fn new(services: Services, options: ServiceOptions) -> Arc<Self> {
+        Arc::new(Self {
+            services,
+            options,
+            sent_forms: Arc::default(),
+            requests: AccountLimits::new(REQUESTS_PER_ACCOUNT_MAX, REQUESTS_MAX),
+            uploads: AccountLimits::new(UPLOADS_PER_ACCOUNT_MAX, UPLOADS_MAX),
+        })
+    }
+
+    /// Returns the memory for requests of a peer.
+    pub(crate) fn memory_of(&self, peer: &Peer) -> MemoryBudget {
+        self.services.memory.share_of(&peer.memory_owner())
+    }
+
+    /// Runs work of a person on a worker.
+    pub(crate) async fn run<R, F>(&self, caller: &Caller, command: &'static str, work: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn WebBackend) -> Result<R> + Send + 'static,
+    {
+        let label = JobLabel::new(JobOwner::account(caller.login()), "web", command);
+        let backend = Arc::clone(&self.services.backend);
+        self.services.pool.run_awaited(label, move || work(backend.as_ref())).await.map_err(|error| {
+            tracing::error!(target: "web", %error, command, "a request did not run to completion");
+            Error::Unavailable
+        })?
+    }
+
+    /// Runs work on the mail file of a person, and waits until what it has read or written is durable.
+    pub(crate) async fn run_in_file<R, F>(&self, caller: &Caller, command: &'static str, work: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&MailFile) -> Result<(R, Ticket)> + Send + 'static,
+    {
+        let person = caller.clone();
+        let ran = self.run(caller, command, move |backend| work(&backend.open(&person)?));
+        let (reply, ticket) = ran.await?;
+        self.services.databases.store().durable(ticket).await?;
+        Ok(reply)
+    }
+}

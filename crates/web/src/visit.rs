@@ -1,0 +1,152 @@
+//! A request of somebody who is logged in. Every form passes its checks here, so no page can forget them.
+//!
+//! Only the cookie of a session counts: a login in the header of a request is ignored, because browsers would add it to
+//! requests of other pages.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use base::memory::MemoryBudget;
+use http::account_limits::RequestPermit;
+use http::login::{COOKIE, PLAIN_COOKIE, cookie};
+use http::origin::{Origins, Sender};
+use http::{Caller, Refusal, RequestContext};
+use mail::mailbox::MailFile;
+use sasl::{LoginError, LoginProtocol};
+use store::Ticket;
+use wire::Peer;
+
+use crate::error::{Error, Result};
+use crate::form::Form;
+use crate::form_token::FormSecret;
+use crate::layout::Layout;
+use crate::limits::FORM_BYTES_MAX;
+use crate::notice::Notice;
+use crate::service::Service;
+
+/// A request of somebody who is logged in.
+pub(crate) struct Visit {
+    pub(crate) service: Arc<Service>,
+    pub(crate) context: RequestContext,
+    pub(crate) caller: Caller,
+    pub(crate) headers: HeaderMap,
+    pub(crate) secret: FormSecret,
+    /// The fields of the query.
+    pub(crate) query: Form,
+    _permit: RequestPermit,
+}
+
+/// Whether the token of a form is one of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenState {
+    /// It is.
+    Valid,
+    /// It is not: perhaps the person has logged in again since.
+    Stale,
+}
+
+impl FromRequestParts<Arc<Service>> for Visit {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self> {
+        let Extension(context) =
+            Extension::<RequestContext>::from_request_parts(parts, service).await.map_err(|_| Error::Unavailable)?;
+        let mut headers = parts.headers.clone();
+        headers.remove(header::AUTHORIZATION);
+        let token = session_token(&context.peer, &headers).ok_or(Error::NotLoggedIn)?;
+        let secret = FormSecret::of_session(token);
+        let names = [cookie_name(&context.peer)];
+        let by = (LoginProtocol::Http, &names[..]);
+        let caller = service.services.authenticator.caller(&context, &headers, by).await;
+        let caller = caller.map_err(|refusal| match refusal {
+            Refusal::Missing | Refusal::Login(LoginError::InvalidCredentials | LoginError::AccountDisabled) => {
+                Error::NotLoggedIn
+            }
+            Refusal::Login(_) => Error::Unavailable,
+        })?;
+        let permit = service.requests.begin(caller.login()).ok_or(Error::TooManyRequests)?;
+        let query = Form::parse_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
+        let service = Arc::clone(service);
+        Ok(Self { service, context, caller, headers, secret, query, _permit: permit })
+    }
+}
+
+impl Visit {
+    /// Reads a form without files.
+    pub(crate) async fn form(&self, body: Body) -> Result<Form> {
+        match self.form_within(body, FORM_BYTES_MAX).await? {
+            (form, TokenState::Valid) => Ok(form),
+            (_, TokenState::Stale) => Err(Error::StaleForm),
+        }
+    }
+
+    /// Reads a form of at most a number of bytes. The caller must not change anything if its token is stale.
+    pub(crate) async fn form_within(&self, body: Body, bytes_max: usize) -> Result<(Form, TokenState)> {
+        receive_form(&self.headers, body, bytes_max, (&self.secret, &self.memory())).await
+    }
+
+    /// Returns the memory for this request.
+    fn memory(&self) -> MemoryBudget {
+        self.service.memory_of(&self.context.peer)
+    }
+
+    /// Runs work on the mail file, and waits until what it has read or written is durable.
+    pub(crate) async fn run<R, F>(&self, command: &'static str, work: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&MailFile) -> Result<(R, Ticket)> + Send + 'static,
+    {
+        self.service.run_in_file(&self.caller, command, work).await
+    }
+
+    /// Returns the frame of a page.
+    pub(crate) fn layout(&self, title: impl Into<String>) -> Layout {
+        let text = self.query.text("done");
+        Layout {
+            account: Some(self.caller.identity.name.abbreviated()),
+            token: self.token(),
+            notice: Notice::read(text, self.query.text("sig"), &self.secret),
+            ..Layout::public(&title.into())
+        }
+    }
+
+    /// Returns the token of the forms of this answer.
+    pub(crate) fn token(&self) -> String {
+        self.secret.masked(self.service.services.random.as_ref())
+    }
+
+    /// Returns `true` if a page of another origin, or a browser that loads pages in advance, sends this request.
+    pub(crate) fn is_indirect(&self) -> bool {
+        let purpose = self.headers.get("sec-purpose").or_else(|| self.headers.get("purpose"));
+        purpose.is_some() || Origins::default().sender(&self.headers) == Sender::Foreign
+    }
+}
+
+/// Reads a form, and checks who sends it and its token.
+pub(crate) async fn receive_form(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+    (secret, memory): (&FormSecret, &MemoryBudget),
+) -> Result<(Form, TokenState)> {
+    if Origins::default().sender(headers) == Sender::Foreign {
+        return Err(Error::ForeignOrigin);
+    }
+    let form = Form::receive(headers, body, bytes_max, memory).await?;
+    let state = if secret.is_token(form.text("token")) { TokenState::Valid } else { TokenState::Stale };
+    Ok((form, state))
+}
+
+/// Returns the name of the cookie of a session for a peer.
+pub(crate) fn cookie_name(peer: &Peer) -> &'static str {
+    if peer.tls { COOKIE } else { PLAIN_COOKIE }
+}
+
+/// Returns the token of the session of a request.
+pub(crate) fn session_token<'h>(peer: &Peer, headers: &'h HeaderMap) -> Option<&'h str> {
+    cookie(headers, cookie_name(peer)).filter(|token| !token.is_empty())
+}

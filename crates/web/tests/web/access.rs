@@ -1,0 +1,183 @@
+//! Who may do what: tokens, origins, sessions, and other people's numbers.
+
+use axum::http::StatusCode;
+
+use super::world::World;
+
+const FORMS: [&str; 4] = ["/lite/logout", "/lite/folders", "/lite/settings", "/lite/compose"];
+
+#[tokio::test]
+async fn forms_need_the_token_of_their_session() {
+    let world = World::new();
+    let uid = world.put("ann", "INBOX", "Subject: x\r\n\r\ny").to_string();
+    let mut browser = world.logged_in("ann").await;
+    let mut other = world.logged_in("ann").await;
+    let stolen = other.get("/lite/folders").await.hidden("token");
+    let list = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    for token in ["", "AAAA", stolen.as_str()] {
+        for path in FORMS.iter().copied().chain([list.as_str()]) {
+            let fields = [
+                ("token", token),
+                ("uid", uid.as_str()),
+                ("do", if path == "/lite/compose" { "send" } else { "delete" }),
+                ("form", "00000000000000000000000000000000"),
+                ("to", "bob@acme.test"),
+            ];
+            let answer = browser.post(path, &fields).await;
+            let expected =
+                if path == "/lite/compose" { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::FORBIDDEN };
+            assert_eq!(answer.status, expected, "{path} with {token:?}");
+        }
+    }
+    assert_eq!((world.messages("ann", "INBOX").len(), world.submitted().len()), (1, 0));
+    assert!(browser.get("/lite/folders").await.has("Log out"), "nobody was logged out");
+    // The tokens of two answers differ, and both are valid.
+    let first = browser.get("/lite/folders").await.hidden("token");
+    let second = browser.get("/lite/folders").await.hidden("token");
+    assert_ne!(first, second);
+    for token in [first, second] {
+        let answer = browser.post(&list, &[("token", &token), ("uid", &uid), ("do", "flag")]).await;
+        assert!(answer.has("1 message is flagged."), "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_change_nothing() {
+    let world = World::new();
+    let uid = world.put("ann", "INBOX", "Subject: x\r\n\r\ny");
+    let mut browser = world.logged_in("ann").await;
+    let token = browser.get("/lite/folders").await.hidden("token");
+    let list = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    let number = uid.to_string();
+    for field in [("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site"), ("origin", "https://evil.test")] {
+        browser.fields = vec![(field.0, field.1.to_owned())];
+        for path in FORMS.iter().copied().chain([list.as_str(), "/lite/login"]) {
+            let answer = browser.post(path, &[("token", &token), ("uid", &number), ("do", "delete")]).await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} with {field:?}");
+        }
+        // A link of another page does not mark a message as read.
+        assert_eq!(browser.get(&format!("{list}/{number}")).await.status, StatusCode::OK);
+    }
+    browser.fields = vec![("sec-purpose", "prefetch".to_owned())];
+    browser.get(&format!("{list}/{number}")).await;
+    assert_eq!(world.flags("ann", "INBOX", uid), [] as [&str; 0]);
+    browser.fields.clear();
+    browser.get(&format!("{list}/{number}")).await;
+    assert_eq!(world.flags("ann", "INBOX", uid), ["\\Seen"]);
+}
+
+#[tokio::test]
+async fn numbers_of_other_people_lead_nowhere() {
+    let world = World::new();
+    let file = world.file("bob");
+    let (secret, _) = file.folder_create("Secret", None).expect("a sound store");
+    let uid = super::world::put(&file, "Secret", b"Subject: bob's\r\n\r\nhidden");
+    let mut browser = world.logged_in("ann").await;
+    let token = browser.get("/lite/folders").await.hidden("token");
+    let paths = ["", "/1", "/1/html", "/1/raw", "/1/part/0"].map(|rest| format!("/lite/folder/{secret}{rest}"));
+    let inbox = world.folder("ann", "INBOX");
+    let own = ["/999", "/999/html", "/999/raw", "/999/part/0", "/x", "/1/part/x", "/-1"];
+    let own = own.map(|rest| format!("/lite/folder/{inbox}{rest}"));
+    let others = [
+        "/lite/folder/x".to_owned(),
+        "/lite/folder/99999999999".to_owned(),
+        "/lite/compose?draft=999".to_owned(),
+        format!("/lite/compose?reply={secret}.{uid}"),
+        "/lite/compose?reply=x".to_owned(),
+        "/lite/nothing".to_owned(),
+        "/lite/style/0.css".to_owned(),
+    ];
+    for path in paths.iter().chain(&own).chain(&others) {
+        let answer = browser.get(path).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(answer.has("<h1") && !answer.has("hidden"), "{path}: {}", answer.text());
+    }
+    let number = uid.to_string();
+    let path = format!("/lite/folder/{secret}");
+    for what in ["read", "delete", "destroy", "move"] {
+        let to = inbox.to_string();
+        let fields = [("token", token.as_str()), ("uid", number.as_str()), ("do", what), ("to", to.as_str())];
+        assert_eq!(browser.post(&path, &fields).await.status, StatusCode::NOT_FOUND, "{what}");
+    }
+    assert_eq!(world.messages("bob", "Secret").len(), 1);
+}
+
+#[tokio::test]
+async fn sessions_end_and_begin_anew() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let before = browser.cookies.clone();
+    let page = browser.get("/lite/folders").await;
+    let cookie = before["doublet"].clone();
+    assert!(!page.has(&cookie), "no page has the token of the session");
+    // A login while somebody is logged in begins a new session and ends the other one (session fixation).
+    browser.log_in("ann", "secret").await;
+    assert_ne!(browser.cookies["doublet"], cookie);
+    let mut thief = world.browser();
+    thief.cookies = before;
+    assert_eq!(thief.send("GET", "/lite/folders", None, Vec::new()).await.field("location"), "/lite/login");
+    // A login in the header of a request is none: browsers would repeat it for other pages.
+    let mut program = world.browser();
+    program.fields = vec![("authorization", "Basic YW5uOnNlY3JldA==".to_owned())];
+    assert_eq!(program.send("GET", "/lite/folders", None, Vec::new()).await.field("location"), "/lite/login");
+}
+
+#[tokio::test]
+async fn logins_are_refused_in_words() {
+    let world = World::new();
+    let mut browser = world.browser();
+    let wrong = browser.log_in("ann", "guess").await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    assert!(wrong.has("The name or the password is wrong.") && wrong.has("value=\"ann\"") && !wrong.has("guess"));
+    let throttled = browser.log_in("throttled", "guess").await;
+    assert_eq!(throttled.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(throttled.has("Wait some minutes"), "{}", throttled.text());
+    // A page of another site has no cookie of the form.
+    let mut forged = world.browser();
+    let token = browser.get("/lite/login").await.hidden("token");
+    let answer = forged.post("/lite/login", &[("token", &token), ("name", "ann"), ("password", "secret")]).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    assert!(!forged.cookies.contains_key("doublet"));
+}
+
+#[tokio::test]
+async fn notices_of_strangers_are_not_shown() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/folders?done=t.You+have+won&sig=AAAAAAAAAAAAAAAAAAAAAA").await;
+    assert!(!page.has("You have won"), "{}", page.text());
+    let reflected = browser.get("/lite/search?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(!reflected.has("<script"), "{}", reflected.text());
+}
+
+#[tokio::test]
+async fn pages_load_the_style_sheet_and_nothing_else() {
+    let world = World::new();
+    world.put("ann", "INBOX", "Subject: x\r\n\r\ny");
+    let mut browser = world.logged_in("ann").await;
+    let list = browser.get("/lite/").await;
+    let message = list.link("x");
+    for path in ["/lite/", message.as_str(), "/lite/compose", "/lite/folders", "/lite/settings", "/lite/none"] {
+        let page = browser.get(path).await;
+        let text = page.text();
+        for policy in ["default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"] {
+            assert!(page.field("content-security-policy").contains(policy), "{path}");
+        }
+        assert!(!page.field("content-security-policy").contains("unsafe"), "{path}");
+        for forbidden in ["<script", " style=", " onload", "<img", "<iframe", "javascript:", "src="] {
+            assert!(!text.contains(forbidden), "{path} has {forbidden}");
+        }
+        assert_eq!(text.matches("<h1").count(), 1, "{path}");
+        for needed in ["<html lang=\"en\">", "<title>", "<main id=\"main\"", "class=\"skip\" href=\"#main\""] {
+            assert!(text.contains(needed), "{path} lacks {needed}");
+        }
+    }
+    let style = list.text();
+    let style =
+        style.split("href=\"/lite/style/").nth(1).and_then(|rest| rest.split('"').next()).expect("a style sheet");
+    let style = format!("/lite/style/{style}");
+    let sheet = browser.get(&style).await;
+    assert!(sheet.field("cache-control").contains("immutable"));
+    browser.fields = vec![("if-none-match", sheet.field("etag").to_owned())];
+    assert_eq!(browser.get(&style).await.status, StatusCode::NOT_MODIFIED);
+}
