@@ -1,5 +1,7 @@
 //! Requests that no client should send: each gets a problem or an error, within the limits.
 
+use base::random::Random;
+use base::sim::SeededRandom;
 use jmap::RequestProblem;
 use jmap::limits::{JSON_DEPTH_MAX, Limits};
 use serde_json::{Value, json};
@@ -77,6 +79,29 @@ fn patches_and_ids_of_any_form_are_answered() {
         let reply = world.call("alice", "Email/get", json!({ "accountId": "Aalice", "ids": [id] }));
         assert_eq!(reply["notFound"], json!([id]));
     }
+}
+
+#[test]
+fn mutated_requests_violate_no_invariant() {
+    let random = SeededRandom::new(3);
+    let seeds =
+        [include_str!("../../../fuzz/seeds/jmap/request.json"), include_str!("../../../fuzz/seeds/jmap/patch.json")];
+    let mut parsed = 0;
+    for _ in 0..5_000 {
+        let mut bytes = seeds[random.below(2) as usize].as_bytes().to_vec();
+        for _ in 0..=random.below(4) {
+            let from = random.below(bytes.len() as u64) as usize;
+            let to = random.below(bytes.len() as u64) as usize;
+            match random.below(3) {
+                0 => bytes[from] = b"{}[],:\"#/*~01nu\\"[random.below(16) as usize],
+                1 => bytes.truncate(from.max(1)),
+                _ => bytes[from] = bytes[to],
+            }
+        }
+        parsed += usize::from(jmap::request::Request::parse(&bytes, &Limits::default()).is_ok());
+        jmap::fuzz::check_arbitrary_bytes(&bytes);
+    }
+    assert!(parsed > 100, "{parsed} requests were valid");
 }
 
 #[test]
