@@ -1,9 +1,9 @@
 //! HTML of messages without anything active or remote.
 //!
 //! What stays is text with its look: paragraphs, lists, tables, colours, links, and images that are part of the
-//! message. Scripts, handlers, forms, frames, foreign content (SVG, MathML), style sheets, metadata and everything unknown are
-//! removed; images of other hosts are removed too, because loading them tells the sender that the message was read. The
-//! parser is that of browsers (`html5ever`, through `ammonia`).
+//! message. Scripts, handlers, forms, frames, foreign content (SVG, MathML), style sheets, metadata and everything
+//! unknown are removed; images of other hosts are removed too, because loading them tells the sender that the message
+//! was read. The parser is that of browsers (`html5ever`, through `ammonia`).
 //!
 //! The result is a fixed point: sanitizing it again changes nothing. Mutations that a second parser would make have
 //! therefore happened already. HTML that has no fixed point after some passes is shown as its text.
@@ -112,7 +112,8 @@ const ATTRIBUTES: [&str; 14] = [
     "width",
 ];
 
-/// Removes everything active and remote from HTML. `images` are the images of the message by their `Content-ID`, as `data:` addresses.
+/// Removes everything active and remote from HTML. `images` are the images of the message by their `Content-ID`, as
+/// `data:` addresses.
 #[must_use]
 pub fn sanitize(html: &str, images: &Arc<HashMap<String, String>>) -> String {
     let html = &html[..html.floor_char_boundary(HTML_BYTES_MAX)];

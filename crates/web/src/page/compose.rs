@@ -236,7 +236,7 @@ fn refer_to(message: &Message<'_>, reference: Reference, account: &Account) -> R
             ..Composer::default()
         });
     }
-    let quoted: String = text.text.trim_end().lines().map(|line| quoted_line(line)).collect();
+    let quoted: String = text.text.trim_end().lines().map(quoted_line).collect();
     let (to, cc) = recipients(header, reference, account);
     Ok(Composer {
         to,
