@@ -152,6 +152,7 @@ impl From<mail::Error> for Error {
                 tracing::error!(target: "web", %error, "a message cannot be read");
                 Self::Unavailable
             }
+            mail::Error::Unavailable(_) => Self::Unavailable,
         }
     }
 }
