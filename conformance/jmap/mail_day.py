@@ -20,7 +20,7 @@ def main():
     draft = create_draft(client, boxes["drafts"].id, login, recipient)
     send(client, draft, identities[0].id, boxes, login, recipient)
     found = client.request([
-        methods.EmailQuery(filter=jmapc.EmailQueryFilter(in_mailbox=boxes["sent"].id), sort=[jmapc.Comparator("receivedAt")]),
+        methods.EmailQuery(filter=jmapc.EmailQueryFilterCondition(in_mailbox=boxes["sent"].id), sort=[jmapc.Comparator("receivedAt")]),
         methods.EmailGet(ids=jmapc.Ref("/ids"), fetch_all_body_values=True),
         methods.ThreadGet(ids=jmapc.Ref("/list/*/threadId", method=1)),
     ])
@@ -30,7 +30,7 @@ def main():
     with tempfile.NamedTemporaryFile() as file:
         client.download_attachment(email.attachments[0], file.name)
         assert file.read() == b"1,2\r\n3,4\r\n"
-    snippets = client.request(methods.SearchSnippetGet(filter=jmapc.EmailQueryFilter(text="Montag"), email_ids=[email.id]))
+    snippets = client.request(methods.SearchSnippetGet(filter=jmapc.EmailQueryFilterCondition(text="Montag"), ids=[email.id]))
     assert "<mark>Montag</mark>" in snippets.data[0].subject, snippets
     print("jmapc: passed")
 

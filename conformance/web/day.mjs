@@ -34,6 +34,10 @@ async function enter(context) {
   return page;
 }
 
+function menu(page, name) {
+  return page.getByRole("navigation", { name: "Mail", exact: true }).getByRole("link", { name, exact: true });
+}
+
 function note(page) {
   seen.add(page.url());
 }
@@ -44,7 +48,7 @@ async function playDay() {
   note(page);
 
   // Write to oneself, with a file.
-  await page.getByRole("link", { name: "Write" }).click();
+  await menu(page, "Write").click();
   note(page);
   await page.getByLabel("To", { exact: true }).fill(login);
   await page.getByLabel("Subject").fill("Kaffee ☕ <b>am</b> Montag");
@@ -54,7 +58,7 @@ async function playDay() {
   await page.getByRole("button", { name: "Send", exact: true }).click();
 
   // Read it, and its file.
-  await page.getByRole("link", { name: "Inbox" }).click();
+  await menu(page, "Inbox").click();
   note(page);
   await page.getByRole("link", { name: "Kaffee ☕ <b>am</b> Montag" }).first().click();
   note(page);
@@ -69,7 +73,7 @@ async function playDay() {
   note(page);
   assert.match(await page.getByLabel("Text").inputValue(), /^> Treffen wir uns\?/m);
   await page.getByRole("button", { name: "Send", exact: true }).click();
-  await page.getByRole("link", { name: "Inbox" }).click();
+  await menu(page, "Inbox").click();
   const rows = page.locator("tbody tr");
   const before = await rows.count();
   assert.ok(before >= 2, "the message and its answer");
@@ -80,23 +84,23 @@ async function playDay() {
   assert.equal(await rows.count(), before);
 
   // File one, and search.
-  await page.getByRole("link", { name: "Folders" }).click();
+  await menu(page, "Folders").click();
   note(page);
   await page.getByLabel(/New folder/).fill("Projects");
   await page.getByRole("button", { name: "Create" }).click();
-  await page.getByRole("link", { name: "Inbox" }).click();
+  await menu(page, "Inbox").click();
   await rows.first().getByRole("checkbox").check();
   await page.getByLabel("Move to").selectOption({ label: "Projects" });
   await page.getByRole("button", { name: "Move", exact: true }).click();
   assert.equal(await rows.count(), before - 1);
-  await page.getByRole("link", { name: "Search", exact: true }).click();
+  await menu(page, "Search").click();
   await page.getByLabel("Words").fill("treffen");
   await page.getByRole("button", { name: "Search" }).click();
   note(page);
   assert.ok((await rows.count()) >= 2, "the search finds both");
-  await page.getByRole("link", { name: "Addresses" }).click();
+  await menu(page, "Addresses").click();
   note(page);
-  await page.getByRole("link", { name: "Settings" }).click();
+  await menu(page, "Settings").click();
   note(page);
   return context;
 }

@@ -47,7 +47,7 @@ def run(server, count, only, password):
             count.add(0, 0, 1)
             continue
         passed, said = play(server, base, password)
-        print(f"{name}: passed" if passed and not said else said if passed else f"{name}: failed\n{said}")
+        print((said or f"{name}: passed") if passed else f"{name}: failed\n{said}")
         count.add(int(passed), int(not passed), 0)
 
 
@@ -67,30 +67,32 @@ def chromium(_, base, password):
 def lynx(server, base, password):
     """Shows the inbox in lynx, with the cookie of a session in its own file."""
     jar = f"{server.folder}/lynx.cookies"
-    token = session(base, password)
+    settings = f"{server.folder}/lynx.cfg"
+    token, inbox = session(base, password)
     with open(jar, "w", encoding="utf-8") as file:
         file.write(f"localhost\tFALSE\t/\tFALSE\t{2**31 - 1}\tdoublet\t{token}\n")
-    words = ["lynx", "-dump", "-nolist", "-accept_all_cookies", f"-cookie_file={jar}", f"{base}/lite/"]
-    return shows_inbox(run_browser(words))
+    with open(settings, "w", encoding="utf-8") as file:
+        file.write(f"SET_COOKIES:TRUE\nACCEPT_ALL_COOKIES:TRUE\nPERSISTENT_COOKIES:TRUE\nCOOKIE_FILE:{jar}\n")
+    return shows_inbox(run_browser(["lynx", f"-cfg={settings}", "-dump", "-nolist", inbox]))
 
 
 def w3m(server, base, password):
     """Shows the inbox in w3m. The cookie is a field of the request, because w3m has no option for its file."""
-    token = session(base, password)
-    words = ["w3m", "-dump", "-header", f"Cookie: doublet={token}", f"{base}/lite/"]
     del server
+    token, inbox = session(base, password)
+    words = ["w3m", "-dump", "-header", f"Cookie: doublet={token}", inbox]
     return shows_inbox(run_browser(words))
 
 
 def session(base, password):
-    """Logs in with plain forms, and returns the token of the session."""
+    """Logs in with plain forms, and returns the token of the session and the address of the inbox."""
     jar = http.cookiejar.CookieJar()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(jar))
     page = opener.open(f"{base}/lite/login", timeout=30).read().decode()
     form = Fields(page).fields | {"name": LOGIN, "password": password}
     request = urllib.request.Request(f"{base}/lite/login", data=urllib.parse.urlencode(form).encode(), headers={"Origin": base})
-    opener.open(request, timeout=30).read()
-    return next(cookie.value for cookie in jar if cookie.name == "doublet")
+    inbox = opener.open(request, timeout=30).geturl()
+    return next(cookie.value for cookie in jar if cookie.name == "doublet"), inbox
 
 
 def shows_inbox(done):

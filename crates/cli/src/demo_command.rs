@@ -32,6 +32,10 @@ fn welcome(bound: &[ListenerAddress], logins: &[(String, String)], kept: &std::p
     for listener in bound {
         let _ = writeln!(text, "  {:16} {}", listener.protocol, listener.address);
     }
+    if let Some(listener) = bound.iter().find(|listener| listener.protocol == "http") {
+        let address = listener.address.replace("127.0.0.1", "localhost");
+        let _ = writeln!(text, "\nWeb mail: http://{address}/ (log in with a name and a password from above).");
+    }
     if let (Some((login, _)), Some(data)) = (logins.first(), kept.parent()) {
         let command = format!("doublet view entries {} 'By Category'", demo::discussion::PATH);
         let _ =

@@ -17,7 +17,7 @@ pub struct Content<'c> {
     pub tag: &'c str,
 }
 
-/// Returns the answer to a request for a content: all of it, the part that the request names, or that the client has it.
+/// Returns the answer to a request for a content: all of it, a part of it, or that the client has it.
 ///
 /// A request for several ranges gets the whole content, which RFC 9110 permits.
 #[must_use]

@@ -9,12 +9,10 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
-use mail::router::{QueueEntry, SubmissionRecord};
-use mail::submission::{RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use search::FullTextIndex;
-use store::Ticket;
 
 use crate::limits::Limits;
+use crate::outbox::Outbox;
 use crate::table::MessageTables;
 use crate::uploads::Uploads;
 
@@ -74,47 +72,6 @@ pub trait Accounts: Send + Sync {
     /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(None)
-    }
-}
-
-/// Sending of messages.
-pub trait Outbox: Send + Sync {
-    /// Accepts a message, and writes the document about it in the same transaction.
-    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest>;
-
-    /// Withdraws a message that is held, and changes the document about it in the same transaction. Returns `None` if
-    /// it is too late.
-    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
-
-    /// Returns the queued message with an identifier.
-    fn queued_message(&self, id: &str) -> Option<QueueEntry>;
-
-    /// Returns the maximum number of recipients of a message.
-    fn recipients_max(&self) -> usize;
-
-    /// Returns the maximum number of bytes of a message.
-    fn message_bytes_max(&self) -> u64;
-}
-
-impl Outbox for SubmissionService {
-    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
-        self.submit_recorded(request, recorded)
-    }
-
-    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
-        Self::withdraw(self, id, record)
-    }
-
-    fn queued_message(&self, id: &str) -> Option<QueueEntry> {
-        Self::queued_message(self, id)
-    }
-
-    fn recipients_max(&self) -> usize {
-        self.options().recipients_max
-    }
-
-    fn message_bytes_max(&self) -> u64 {
-        self.options().message_bytes_max
     }
 }
 

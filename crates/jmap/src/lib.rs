@@ -14,10 +14,11 @@
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
 //! | [`session`], [`push`] | the Session object; the states of accounts |
 //! | [`service`] | the requests over HTTP, with tokio |
-//! | [`backend`] | what the crate needs from the server: accounts, uploads, clock |
+//! | [`backend`], [`outbox`] | what the crate needs from the server: accounts, uploads, clock, sending |
 //! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
 //!
-//! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is durable.
+//! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
+//! durable.
 //! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
 
 pub mod account;
@@ -38,6 +39,7 @@ pub mod keyword;
 pub mod limits;
 pub mod mailboxes;
 pub mod method;
+pub mod outbox;
 pub mod patch;
 pub mod places;
 pub mod push;

@@ -278,7 +278,7 @@ impl SubmissionService {
         Ok(self.carry_out(request, Some(recorded))?.ticket)
     }
 
-    /// Withdraws a message that is held for its sender ([`Router::withdraw`]).
+    /// Removes a message that is held for its sender from the queue ([`Router::withdraw`]).
     pub fn withdraw(&self, id: &str, record: SubmissionRecord) -> crate::Result<Option<Ticket>> {
         self.router.withdraw(id, record)
     }

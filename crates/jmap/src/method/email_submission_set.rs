@@ -279,7 +279,7 @@ fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -
     Ok(NewSubmission { identity: identity.id, email, thread, raw, envelope })
 }
 
-/// Withdraws a message. This is the only change of a submission.
+/// Changes a submission: withdraws its message. This is the only change of a submission.
 fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value) -> Result<Submission, SetError> {
     let submission = find(context, account, id)?;
     let Value::Object(patch) = patch else { return Err(SetError::new("invalidPatch")) };
@@ -303,7 +303,7 @@ fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value)
     Ok(canceled)
 }
 
-/// Destroys a submission. Its message is sent all the same.
+/// Marks a submission as destroyed. Its message is sent all the same.
 fn destroy(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submission, SetError> {
     let submission = Submission { is_destroyed: true, ..find(context, account, id)? };
     let ticket = account.file.document_update(submission.note, &submission.items())?;
@@ -326,26 +326,26 @@ fn server_error(error: MethodError) -> SetError {
 /// Returns the error for a message that was refused (RFC 8621 §7.5).
 fn refused(context: &Context<'_>, refused: RefusedRequest) -> SetError {
     let RefusedRequest { recipient, refusal } = refused;
-    let said = match &recipient {
+    let reply = match &recipient {
         Some(recipient) => refusal.reply_about(recipient),
         None => refusal.to_string(),
     };
     if let Some(recipient) = recipient {
-        return SetError::described("invalidRecipients", said).with("invalidRecipients", json!([recipient]));
+        return SetError::described("invalidRecipients", reply).with("invalidRecipients", json!([recipient]));
     }
     match refusal {
-        Refusal::Sender(_) => SetError::described("forbiddenMailFrom", said),
-        Refusal::Author(_) => SetError::described("forbiddenFrom", said),
-        Refusal::AccountClosed | Refusal::GroupRate => SetError::described("forbiddenToSend", said),
+        Refusal::Sender(_) => SetError::described("forbiddenMailFrom", reply),
+        Refusal::Author(_) => SetError::described("forbiddenFrom", reply),
+        Refusal::AccountClosed | Refusal::GroupRate => SetError::described("forbiddenToSend", reply),
         Refusal::RecipientCount(_) => {
             let max = context.services.outbox.recipients_max();
-            SetError::described("tooManyRecipients", said).with("maxRecipients", json!(max))
+            SetError::described("tooManyRecipients", reply).with("maxRecipients", json!(max))
         }
         Refusal::TooLarge => {
             let max = context.services.outbox.message_bytes_max();
-            SetError::described("tooLarge", said).with("maxSize", json!(max))
+            SetError::described("tooLarge", reply).with("maxSize", json!(max))
         }
-        Refusal::Malformed(_) | Refusal::Loop => SetError::described("invalidEmail", said),
-        _ => SetError::described("serverFail", said),
+        Refusal::Malformed(_) | Refusal::Loop => SetError::described("invalidEmail", reply),
+        _ => SetError::described("serverFail", reply),
     }
 }

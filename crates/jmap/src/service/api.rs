@@ -33,16 +33,16 @@ async fn call(service: &Arc<Service>, context: &RequestContext, headers: &Header
     let caller = service.caller(context, headers).await?;
     if !is_json(headers) {
         let detail = "the body of a request must have the media type application/json";
-        return Ok(told(&RequestProblem::NotJson(detail.to_owned())));
+        return Ok(refused(&RequestProblem::NotJson(detail.to_owned())));
     }
     let Some(permit) = service.requests.begin(&caller.login) else {
-        return Ok(told(&RequestProblem::Limit("maxConcurrentRequests")));
+        return Ok(refused(&RequestProblem::Limit("maxConcurrentRequests")));
     };
     let bytes_max = usize::try_from(service.parts.services.limits.request_bytes_max).unwrap_or(usize::MAX);
     let ReceivedBody { bytes, permit: memory } = match service.body(context, headers, body, bytes_max).await {
         Ok(received) => received,
         Err(BodyError::TooLarge(_)) => {
-            return Ok(told(&RequestProblem::Limit("maxSizeRequest")));
+            return Ok(refused(&RequestProblem::Limit("maxSizeRequest")));
         }
         Err(error) => return Err(refused_body(error)),
     };
@@ -56,12 +56,12 @@ async fn call(service: &Arc<Service>, context: &RequestContext, headers: &Header
     });
     Ok(match executed.await? {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(problem) => told(&problem),
+        Err(problem) => refused(&problem),
     })
 }
 
 impl Service {
-    /// Receives the body of a request, with memory of its peer.
+    /// Reads the body of a request, with memory of its peer.
     pub(super) async fn body(
         &self,
         context: &RequestContext,
@@ -86,7 +86,7 @@ pub(super) fn refused_body(error: BodyError) -> Problem {
 }
 
 /// Returns the answer to a request that was refused as a whole (RFC 8620 §3.6.1).
-fn told(problem: &RequestProblem) -> Response<Body> {
+fn refused(problem: &RequestProblem) -> Response<Body> {
     let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::BAD_REQUEST);
     (status, [(header::CONTENT_TYPE, PROBLEM_TYPE)], problem.to_json().to_string()).into_response()
 }

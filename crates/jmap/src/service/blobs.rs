@@ -65,7 +65,7 @@ async fn receive_upload(
         let bytes = Bytes::from(received.bytes);
         (blob::upload(services, &of_job, &account, bytes, &media_type), Ticket::NONE)
     });
-    let stored = stored.await?.map_err(|error| told("upload", &error))?;
+    let stored = stored.await?.map_err(|error| problem_of("upload", &error))?;
     let stored = stored.map_err(|problem| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem.to_string()))?;
     let fields = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::CREATED, fields, stored.to_string()).into_response())
@@ -88,7 +88,7 @@ pub(super) async fn download(
                 Err(error) => (Err(error), Ticket::NONE),
             }
         });
-        let OpenedBlob { bytes, media_type, .. } = opened.await?.map_err(|error| told("download", &error))?;
+        let OpenedBlob { bytes, media_type, .. } = opened.await?.map_err(|error| problem_of("download", &error))?;
         let wanted = query.accept.unwrap_or(media_type);
         let media_type = blob::safe_media_type(&wanted);
         let mut response = answer_with(&headers, Content { bytes, media_type: &media_type, tag: &tag });
@@ -104,7 +104,7 @@ pub(super) async fn download(
     answered.await.unwrap_or_else(|problem| asking_for_login(problem, &headers))
 }
 
-fn told(command: &'static str, error: &MethodError) -> Problem {
+fn problem_of(command: &'static str, error: &MethodError) -> Problem {
     match error.kind {
         "accountNotFound" | "blobNotFound" => Problem::new(StatusCode::NOT_FOUND, "there is no such account or blob"),
         "accountReadOnly" | "forbidden" => Problem::new(StatusCode::FORBIDDEN, "the account is read-only"),

@@ -153,7 +153,7 @@ impl Sending {
         None
     }
 
-    /// Returns the event that shows that the connection lives. Without a wish of the client it is a comment, which finds
+    /// Returns the event that shows that the connection lives. If the client wants none, it is a comment, which finds
     /// clients that have gone.
     fn ping_event(&self) -> Bytes {
         match self.ping {

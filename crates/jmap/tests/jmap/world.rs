@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use jmap::backend::{Accounts, IdentityInfo, Outbox, Scope, Services};
+use jmap::backend::{Accounts, IdentityInfo, Scope, Services};
 use jmap::limits::Limits;
+use jmap::outbox::Outbox;
 use jmap::table::MessageTables;
 use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};

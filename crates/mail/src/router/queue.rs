@@ -414,7 +414,7 @@ impl Router {
         state.entries.get(key).map(|(entry, _)| entry.clone())
     }
 
-    /// Withdraws a message that is held for its sender, and changes the document about it in the same transaction.
+    /// Removes a message that is held for its sender, and changes the document about it in the same transaction.
     /// Returns `None` if it is too late: after that, or after a crash, the message is either withdrawn or sent.
     pub fn withdraw(&self, id: &str, record: SubmissionRecord) -> Result<Option<Ticket>> {
         let now = self.mail.databases().clock().now();

@@ -63,7 +63,7 @@ impl WebRoutes<'_> {
         let services = jmap::Services {
             accounts: Arc::new(accounts),
             uploads: Arc::new(MemoryUploads::default()),
-            outbox: Arc::clone(self.submissions) as Arc<dyn jmap::backend::Outbox>,
+            outbox: Arc::clone(self.submissions) as Arc<dyn jmap::outbox::Outbox>,
             clock: Arc::clone(&instance.clock),
             random: Arc::clone(&instance.random),
             limits: Limits { message_bytes_max, ..Limits::default() },

@@ -67,8 +67,13 @@ pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Resp
         "destroy" => destroy(&visit, folder, &uids).await?,
         _ => return Err(Error::Invalid("the form has no button that is known".to_owned())),
     };
-    // A page of a message that is no longer there would not be found.
-    let back = if matches!(notice, Notice::Moved(_)) { list_address(&form, folder) } else { back };
+    let back = match &notice {
+        // Somebody who takes a step back wants to see the messages where they were.
+        Notice::Moved(moved) if form.has("undo") => format!("/lite/folder/{}", moved.target),
+        // A page of a message that is no longer there would not be found.
+        Notice::Moved(_) => list_address(&form, folder),
+        Notice::Text(_) => back,
+    };
     Ok(answer::redirect(&notice.address(&back, &visit.secret)))
 }
 
