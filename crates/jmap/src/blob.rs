@@ -16,8 +16,7 @@ use crate::account::Account;
 use crate::backend::{Caller, Services};
 use crate::email::{ComposeBlobs, part_content, split_part_blob_id};
 use crate::error::{MethodError, MethodResult, RequestProblem};
-use crate::limits::MEDIA_TYPE_BYTES_MAX;
-use crate::uploads::{Upload, UploadOwner};
+use crate::uploads::{Upload, UploadOwner, clean_media_type};
 
 /// The content of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,18 +130,6 @@ pub(crate) fn store_upload(services: &Services, caller: &Caller, account: &Accou
 
 fn owner(caller: &Caller, account: &Account) -> UploadOwner {
     UploadOwner { login: caller.login.clone(), account: account.info.id.clone() }
-}
-
-/// Returns a media type without parameters, or that of any file if it is not valid.
-#[must_use]
-pub fn clean_media_type(text: &str) -> String {
-    let is_token = |text: &str| {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
-        !text.is_empty() && text.bytes().all(is_allowed)
-    };
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_valid = essence.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
-    if is_valid && essence.len() <= MEDIA_TYPE_BYTES_MAX { essence } else { "application/octet-stream".to_owned() }
 }
 
 /// Returns the media type of the answer to a download. Types that browsers execute or that have scripts become that of

@@ -10,8 +10,9 @@ use base::Timestamp;
 use base::sync::Mutex;
 use bytes::Bytes;
 
-use crate::blob::clean_media_type;
-use crate::limits::{UPLOAD_LIFETIME, UPLOADS_ACCOUNT_BYTES_MAX, UPLOADS_BYTES_MAX, UPLOADS_PER_ACCOUNT_MAX};
+use crate::limits::{
+    MEDIA_TYPE_BYTES_MAX, UPLOAD_LIFETIME, UPLOADS_ACCOUNT_BYTES_MAX, UPLOADS_BYTES_MAX, UPLOADS_PER_ACCOUNT_MAX,
+};
 
 /// The login that has sent an upload, and the account for which it has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -141,4 +142,16 @@ impl UploadState {
             }
         }
     }
+}
+
+/// Returns a media type without parameters, or that of any file if it is not valid.
+#[must_use]
+pub fn clean_media_type(text: &str) -> String {
+    let is_token = |text: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+        !text.is_empty() && text.bytes().all(is_allowed)
+    };
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_valid = essence.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
+    if is_valid && essence.len() <= MEDIA_TYPE_BYTES_MAX { essence } else { "application/octet-stream".to_owned() }
 }
