@@ -389,8 +389,8 @@ impl MailFile {
         })
     }
 
-    /// Deletes a mailbox, and its messages that are in no other one. A mailbox with children remains as a name that holds
-    /// no messages.
+    /// Deletes a mailbox, and its messages that are in no other one. A mailbox with children remains as a name that
+    /// holds no messages.
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
         let folder = self.require(name)?.id;
         loop {
