@@ -1,7 +1,8 @@
 //! Tests several clients against a model: whatever they do in whatever order, each client can follow the changes of its
 //! mailbox.
 //!
-//! The model is three mailboxes as plain lists. The third is deleted, recreated and renamed while it is in use. A
+//! The model is three mailboxes as plain lists. The third is deleted, recreated and renamed while it is in use. Another
+//! protocol puts messages into further mailboxes: they share all flags but `\Deleted`, and leave each one by itself. A
 //! client keeps a mirror of its selected mailbox, built only from the server's output. After every command, the output
 //! must fit the mirror and the model. After a NOOP the mirror must equal the mailbox, including flags. One client is
 //! plain, one uses CONDSTORE, and one uses QRESYNC. The last one leaves now and then and comes back with the state that
@@ -9,6 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::Uid;
+use mail::mailbox::PlaceChange;
 use proptest::prelude::*;
 use wire::Peer;
 
@@ -97,6 +100,13 @@ enum Step {
     },
     /// The router delivers a message to the inbox.
     Deliver,
+    /// Another protocol puts a message into a further mailbox, and may take it out of its first one.
+    Place {
+        mailbox: usize,
+        pick: usize,
+        target: usize,
+        leaves: bool,
+    },
     /// Deletes and recreates the third mailbox. Clients that have it selected learn of this with the given command.
     DeleteAndCreate {
         noticing_command: &'static str,
@@ -161,6 +171,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..NAMES.len(), prop::collection::vec(flags(), 1..4))
             .prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
         2 => Just(Step::Deliver),
+        4 => (0..NAMES.len(), 0_usize..12, 0..NAMES.len(), any::<bool>())
+            .prop_map(|(mailbox, pick, target, leaves)| Step::Place { mailbox, pick, target, leaves }),
         1 => noticing_command.prop_map(|noticing_command| Step::DeleteAndCreate { noticing_command }),
         1 => Just(Step::Rename),
         2 => (any::<bool>(), 0_usize..12, 0..NAMES.len(), flags())
@@ -182,6 +194,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct ModelRun {
     world: TestServer,
     mailboxes: [Mailbox; 3],
+    /// The messages that have been in several mailboxes: their mailboxes, with their UIDs there.
+    shared: Vec<BTreeMap<usize, u32>>,
     clients: Vec<Client>,
     /// A connection that reads the actual mod-sequences of messages.
     observer: Connection,
@@ -192,7 +206,8 @@ impl ModelRun {
         let world = TestServer::new();
         let mut observer = Connection::new(&world, Peer::local());
         observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[VOLATILE_MAILBOX]).as_bytes());
-        let mut run = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };
+        let mailboxes = NAMES.map(Mailbox::new);
+        let mut run = Self { world, mailboxes, shared: Vec::new(), clients: Vec::new(), observer };
         for kind in [Kind::Plain, Kind::Condstore, Kind::Qresync] {
             let connection = Connection::new(&run.world, Peer::local());
             let mirror = Vec::new();
@@ -206,6 +221,9 @@ impl ModelRun {
     }
 
     fn step(&mut self, index: usize, step: &Step) {
+        for places in &mut self.shared {
+            places.retain(|mailbox, uid| self.mailboxes[*mailbox].messages.contains_key(uid));
+        }
         match step {
             Step::Append { mailbox, flags } => {
                 let flags: Vec<Flags> = flags.iter().map(|flags| names(flags)).collect();
@@ -220,6 +238,7 @@ impl ModelRun {
                 world::deliver(&self.world.open_as_server("alice"), b"x");
                 self.mailboxes[0].add(Flags::new());
             }
+            Step::Place { mailbox, pick, target, leaves } => self.place(*mailbox, *pick, *target, *leaves),
             Step::DeleteAndCreate { noticing_command } => self.delete_and_create(index, noticing_command),
             Step::Rename => {
                 let old = self.mailboxes[VOLATILE_MAILBOX].name;
@@ -301,12 +320,78 @@ impl ModelRun {
         };
         let messages = self.selected(index).messages.iter_mut();
         messages.filter(|(uid, _)| uids.contains(uid)).for_each(|(_, flags)| change(flags));
+        self.share_flags(self.clients[index].selected, &uids);
         self.process_response(index, &response);
         // A client that stores silently applies the change itself, once the command has succeeded.
         if silent {
             let mirror = &mut self.clients[index].mirror;
             mirror.iter_mut().filter(|known| uids.contains(&known.uid)).for_each(|known| change(&mut known.flags));
         }
+    }
+
+    /// Gives the other places of messages the flags that they have in a mailbox, except `\Deleted`.
+    fn share_flags(&mut self, mailbox: usize, uids: &BTreeSet<u32>) {
+        for places in &self.shared {
+            let Some(uid) = places.get(&mailbox).filter(|uid| uids.contains(uid)) else { continue };
+            let Some(flags) = self.mailboxes[mailbox].messages.get(uid).cloned() else { continue };
+            for (other, uid) in places.iter().filter(|(other, _)| **other != mailbox) {
+                if let Some(known) = self.mailboxes[*other].messages.get_mut(uid) {
+                    known.retain(|flag| flag == "\\Deleted");
+                    known.extend(flags.iter().filter(|flag| *flag != "\\Deleted").cloned());
+                }
+            }
+        }
+    }
+
+    /// Returns the places of a message, which are then recorded.
+    fn places_of(&mut self, mailbox: usize, uid: u32) -> &mut BTreeMap<usize, u32> {
+        let found = self.shared.iter().position(|places| places.get(&mailbox) == Some(&uid));
+        let index = found.unwrap_or_else(|| {
+            self.shared.push(BTreeMap::from([(mailbox, uid)]));
+            self.shared.len() - 1
+        });
+        &mut self.shared[index]
+    }
+
+    /// Puts a message into a further mailbox, as JMAP does.
+    fn place(&mut self, mailbox: usize, pick: usize, target: usize, leaves: bool) {
+        let messages = &self.mailboxes[mailbox].messages;
+        let Some(index) = pick.checked_rem(messages.len()).filter(|_| mailbox != target) else { return };
+        let Some((uid, flags)) = messages.iter().nth(index).map(|(uid, flags)| (*uid, flags.clone())) else { return };
+        let file = self.world.open_as_server("alice");
+        let snapshot = file.snapshot().expect("a snapshot");
+        let [source, added] = [mailbox, target].map(|index| {
+            let folder = snapshot.folder(self.mailboxes[index].name).expect("a lookup");
+            folder.expect("the mailbox exists").id
+        });
+        let note = snapshot.entry(source, Uid(uid)).expect("a lookup").expect("the message exists").note;
+        drop(snapshot);
+        let remove = if leaves { vec![source] } else { Vec::new() };
+        let outcome = file.set_places(&[PlaceChange { note, add: vec![added], remove }]).expect("the store works");
+        file.durable(outcome.ticket).wait().expect("the store works");
+        if !self.places_of(mailbox, uid).contains_key(&target) {
+            let flags = flags.into_iter().filter(|flag| flag != "\\Deleted").collect();
+            let new = self.mailboxes[target].add(flags);
+            self.places_of(mailbox, uid).insert(target, new);
+        }
+        if leaves {
+            self.places_of(mailbox, uid).remove(&mailbox);
+            self.mailboxes[mailbox].messages.remove(&uid);
+        }
+    }
+
+    /// Moves a message of the model, and returns its new UID. If it is in the target already, that place ends.
+    fn move_message(&mut self, mailbox: usize, uid: u32, target: usize) -> u32 {
+        let flags = self.mailboxes[mailbox].messages.remove(&uid).unwrap_or_default();
+        let mut places = std::mem::take(self.places_of(mailbox, uid));
+        places.remove(&mailbox);
+        if let Some(old) = places.remove(&target) {
+            self.mailboxes[target].messages.remove(&old);
+        }
+        let new = self.mailboxes[target].add(flags);
+        places.insert(target, new);
+        self.shared.push(places);
+        new
     }
 
     /// Replaces a message, which may have vanished, by a new one.
@@ -411,10 +496,14 @@ impl ModelRun {
         let mailbox = self.selected(index);
         let taken: Vec<(u32, Flags)> =
             uids.iter().filter_map(|uid| Some((*uid, mailbox.messages.get(uid)?.clone()))).collect();
-        if verb == "MOVE" {
-            taken.iter().for_each(|(uid, _)| drop(mailbox.messages.remove(uid)));
+        let source = self.clients[index].selected;
+        let mut new = Vec::new();
+        for (uid, flags) in taken {
+            new.push(match verb {
+                "MOVE" => self.move_message(source, uid, target),
+                _ => self.mailboxes[target].add(flags),
+            });
         }
-        let new: Vec<u32> = taken.iter().map(|(_, flags)| self.mailboxes[target].add(flags.clone())).collect();
         if let (Some(first), Some(last)) = (new.first(), new.last()) {
             let end = if first == last { format!(" {last}]") } else { format!(" {first}:{last}]") };
             assert!(

@@ -3,13 +3,14 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mod@file`] | [`MailStore`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
+//! | [`places`] | the mailboxes that contain a message |
 //! | [`mail_snapshot`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | `composed_message` | the message that stands for a document without one |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
-//! A mailbox is a folder of the mail database. A message is a note in exactly one folder. A copy creates a new note
+//! A mailbox is a folder of the mail database. A message is a note in one folder or several. A copy creates a new note
 //! that shares the attachments. A move keeps the note and gives it a new UID.
 //!
 //! UIDs, UIDVALIDITY and modseqs come from `notes`, where one batch changes a message and its folder, so the two are
@@ -21,6 +22,7 @@ pub mod flags;
 mod head_cache;
 pub mod mail_snapshot;
 pub mod message;
+pub mod places;
 pub mod utf7;
 
 pub use file::{
@@ -33,3 +35,4 @@ pub use mail_snapshot::{
     ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChangePage, MailboxChanges, SpecialUse, canonical_name,
 };
 pub use message::Message;
+pub use places::{PlaceChange, PlacesOutcome};

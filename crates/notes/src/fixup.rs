@@ -41,7 +41,7 @@ use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
-use crate::note::{NoteClass, NoteHeader};
+use crate::note::{Membership, NoteClass, NoteHeader};
 use crate::records;
 use crate::revision_record::RevisionRecord;
 use crate::server_databases::Databases;
@@ -772,7 +772,7 @@ impl<'s> Survey<'s> {
             let header = entry.as_ref().and_then(|entry| self.headers.get(&entry.note));
             let right = entry.as_ref().zip(header).is_some_and(|(entry, header)| {
                 expected.get(&entry.uid) == Some(&entry.note)
-                    && *entry == FolderEntry::from_header(header, entry.uid, entry.saved)
+                    && *entry == FolderEntry::from_header(header, Membership { folder, uid: entry.uid }, entry.saved)
                     && entry.uid < state.end()
             });
             if !right {

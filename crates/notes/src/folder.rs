@@ -19,7 +19,7 @@ use crate::grant::Grant;
 use crate::instance::InstanceId;
 use crate::item::{Item, ItemFlags};
 use crate::limits::{JOINED_VALUES_MAX, SHARED_UID_MAX};
-use crate::note::{Keyword, Marks, NoteFlags, NoteHeader};
+use crate::note::{Keyword, Marks, Membership, NoteFlags, NoteHeader};
 use crate::shared_uids::{SharedUids, UIDS_AHEAD, first_uid_of_run};
 
 /// Collation number of the UID order of a folder. Views number their collations from 0.
@@ -81,7 +81,7 @@ pub struct FolderEntry {
     pub uid: Uid,
     /// The note.
     pub note: NoteId,
-    /// The owner's marks.
+    /// The owner's marks in this folder.
     pub marks: Marks,
     /// `true` if the note has Readers items, so that not every reader of the database may see it.
     pub restricted: bool,
@@ -111,13 +111,13 @@ const CRLF_GROWTH_BIT: u8 = 0x40;
 const COMPOSED_BIT: u8 = 0x20;
 
 impl FolderEntry {
-    /// Creates the entry of a note.
+    /// Creates the entry of a note in one of its places.
     #[must_use]
-    pub fn from_header(header: &NoteHeader, uid: Uid, saved: Timestamp) -> Self {
+    pub fn from_header(header: &NoteHeader, place: Membership, saved: Timestamp) -> Self {
         Self {
-            uid,
+            uid: place.uid,
             note: header.note,
-            marks: header.marks,
+            marks: header.marks_in(place.folder),
             restricted: header.flags.contains(NoteFlags::HAS_READERS),
             composed: header.flags.contains(NoteFlags::COMPOSED),
             modseq: header.modseq,

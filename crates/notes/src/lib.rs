@@ -83,6 +83,7 @@ mod folder_index_writer;
 mod hidden_entries;
 mod keys;
 mod loser_records;
+mod places;
 mod prepared_blob;
 mod private_design;
 mod purged_deletions;

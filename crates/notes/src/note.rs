@@ -84,7 +84,7 @@ bitflags::bitflags! {
         /// stub that keeps its contents.
         const SOFT_DELETED = 0x0008;
         /// The document is public ([`crate::public`]). The bits 0x0010, 0x0040, 0x0080,
-        /// 0x0100 and 0x1000 are reserved for the stored form.
+        /// 0x0100, 0x1000 and 0x2000 are reserved for the stored form.
         const PUBLIC = 0x0020;
         /// The last save came from another replica. A caller who names only its sequence number may have read another
         /// save with this number.
@@ -209,8 +209,11 @@ pub struct NoteHeader {
     pub marks: Marks,
     /// Keywords, in ascending order.
     pub keywords: Vec<Keyword>,
-    /// The folders that contain the note.
+    /// The folders that contain the note: its places.
     pub folders: Vec<Membership>,
+    /// The places where the note has [`Marks::DELETED`], ascending, if it has several places. With one place or none,
+    /// the mark is in `marks`.
+    pub deleted_in: Vec<ViewId>,
     /// The times at which marks, keywords and folders changed.
     pub change_times: ChangeTimes,
 }
@@ -235,8 +238,13 @@ const CHANGE_TIMES_BIT: u16 = 0x0100;
 /// Decoding removes it from the flags.
 const SAVED_MODSEQ_BIT: u16 = 0x1000;
 
+/// Bit in the flags of a stored header: the places with the mark of deletion follow the folders. Decoding removes it
+/// from the flags.
+const DELETED_PLACES_BIT: u16 = 0x2000;
+
 /// The bits that belong to the stored form of a header.
-const STORED_BITS: u16 = CRLF_GROWTH_BIT | REVISION_TAIL_BIT | REVISION_ID_BIT | CHANGE_TIMES_BIT | SAVED_MODSEQ_BIT;
+const STORED_BITS: u16 =
+    CRLF_GROWTH_BIT | REVISION_TAIL_BIT | REVISION_ID_BIT | CHANGE_TIMES_BIT | SAVED_MODSEQ_BIT | DELETED_PLACES_BIT;
 
 #[cfg(test)]
 impl NoteHeader {
@@ -269,6 +277,7 @@ impl NoteHeader {
             marks: Marks::NONE,
             keywords: Vec::new(),
             folders: Vec::new(),
+            deleted_in: Vec::new(),
             change_times: ChangeTimes::default(),
         }
     }
@@ -338,7 +347,9 @@ impl NoteHeader {
         let times = if self.change_times.is_empty() { 0 } else { CHANGE_TIMES_BIT };
         let unsaved = self.modseq.0.saturating_sub(self.saved_modseq.0);
         let saved = if unsaved == 0 { 0 } else { SAVED_MODSEQ_BIT };
-        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth | id | times | saved);
+        let deleted = if self.deleted_in.is_empty() { 0 } else { DELETED_PLACES_BIT };
+        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0);
+        out.u16(self.flags.0 | growth | id | times | saved | deleted);
         out.u32(self.sequence).i64(self.sequence_time.0);
         match id {
             REVISION_TAIL_BIT => out.raw(&self.revision_id.tail()),
@@ -360,6 +371,12 @@ impl NoteHeader {
             out.u16(keyword.0);
         }
         encode_memberships(&mut out, &self.folders);
+        if !self.deleted_in.is_empty() {
+            out.varint(self.deleted_in.len() as u64);
+            for folder in &self.deleted_in {
+                out.u32(folder.0);
+            }
+        }
         if !self.change_times.is_empty() {
             self.change_times.encode(self.created, &mut out);
         }
@@ -406,6 +423,10 @@ impl NoteHeader {
             parent: if input.u8()? == 0 { None } else { Some(Unid(input.array()?)) },
             keywords: decode_keywords(&mut input)?,
             folders: decode_memberships(&mut input)?,
+            deleted_in: match flags & DELETED_PLACES_BIT {
+                0 => Vec::new(),
+                _ => decode_deleted_places(&mut input)?,
+            },
             change_times: match flags & CHANGE_TIMES_BIT {
                 0 => ChangeTimes::default(),
                 _ => ChangeTimes::decode(created, &mut input)?,
@@ -443,6 +464,14 @@ pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membersh
         return Err(InvalidRecord);
     }
     (0..count).map(|_| Ok(Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) })).collect()
+}
+
+fn decode_deleted_places(input: &mut Decoder<'_>) -> Result<Vec<ViewId>, InvalidRecord> {
+    let count = input.count()?;
+    if count > JOINED_VALUES_MAX {
+        return Err(InvalidRecord);
+    }
+    (0..count).map(|_| Ok(ViewId(input.u32()?))).collect()
 }
 
 fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, InvalidRecord> {

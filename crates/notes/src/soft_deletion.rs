@@ -206,6 +206,15 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
+    /// Removes a note from a folder: its place there or, if it has no other one, the note, which is deleted
+    /// permanently. Returns `false` if there was no such note.
+    pub fn note_delete_from(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
+        // Reads the header at once.
+        self.part.stored_summary(note)?;
+        let has_others = self.part.pending_header(note)?.is_some_and(|pending| pending.after.has_several_places());
+        if has_others { self.folder_remove(note, folder) } else { self.note_delete_permanently(note) }
+    }
+
     /// Deletes the contents of a softly deleted note, without checking whether the caller may.
     pub(crate) fn delete_kept_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
         let number = self.part.database.number;
@@ -261,6 +270,9 @@ impl Writer<'_, '_> {
             &mut self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
         header.flags = header.flags.difference(NoteFlags::STUB.union(NoteFlags::SOFT_DELETED));
         header.folders = places;
+        if header.has_several_places() {
+            header.marks = header.marks.difference(Marks::DELETED);
+        }
         if let Some(parent) = header.parent {
             self.batch.put(Table::Children, &keys::child(number, parent, note), &[]);
         }
@@ -309,7 +321,7 @@ impl Writer<'_, '_> {
         let number = self.part.database.number;
         let header = &mut self.pending_header(note)?.after;
         let kept = KeptRevision { revision: header.revision(), time: header.sequence_time };
-        let folders = header.folders.drain(..).map(|place| place.folder).collect();
+        let folders = header.clear_places();
         let parent = header.parent;
         header.flags |= NoteFlags::SOFT_DELETED;
         self.advance_to_stub(note)?;
@@ -335,7 +347,7 @@ impl Writer<'_, '_> {
         let parent = header.parent;
         let class = header.class;
         clear_contents(header);
-        header.folders.clear();
+        header.clear_places();
         if let Some(parent) = parent {
             self.batch.delete(Table::Children, &keys::child(number, parent, note));
         }

@@ -197,6 +197,7 @@ impl PendingHeader {
         assert!(after.keywords.len() <= JOINED_VALUES_MAX, "a header with more keywords could not be read");
         assert!(after.keywords.is_sorted_by(|one, next| one < next), "keywords rise");
         assert!(!after.is_stub() || after.folders.is_empty(), "a deletion stub is in no folder");
+        assert!(after.are_places_right(), "the mark of deletion is in places of the note");
         assert!(
             after.is_stub() || !after.flags.contains(NoteFlags::SOFT_DELETED),
             "only deletion stubs have the soft-deleted flag"
@@ -341,6 +342,7 @@ impl<'t> DatabaseChanges<'t> {
         for note in notes {
             let Some(mut pending) = self.pending.remove(&note) else { continue };
             let before = pending.before.as_ref().filter(|_| self.has_revisions);
+            pending.after.settle_places();
             pending.after.set_modseq(self.modseq, before);
             pending.after.modified = self.now;
             let is_own_change = self.has_revisions && !pending.after.is_stub() && !self.received.contains(&note);
@@ -419,7 +421,7 @@ impl<'t> DatabaseChanges<'t> {
             }
         }
         for place in &after.folders {
-            let entry = FolderEntry::from_header(after, place.uid, self.now);
+            let entry = FolderEntry::from_header(after, *place, self.now);
             self.folder(place.folder)?.put_entry(entry)?;
         }
         Ok(())

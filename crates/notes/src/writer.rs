@@ -158,7 +158,6 @@ impl Writer<'_, '_> {
             parent: new.parent,
             received: new.received.unwrap_or(self.part.now),
             crlf_growth: new.crlf_growth,
-            marks: new.marks,
             keywords: self.keywords_define(&new.keywords)?,
             ..NoteHeader::new(note, unid, new.class, created, self.part.modseq)
         };
@@ -187,6 +186,7 @@ impl Writer<'_, '_> {
                 header.folders.push(place);
             }
         }
+        header.set_marks(new.marks);
         if let Some(parent) = new.parent {
             self.check_depth(unid, parent)?;
             self.batch.put(Table::Children, &keys::child(self.number(), parent, note), &[]);
@@ -288,19 +288,39 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// Sets the owner's marks and the keywords of a note. Returns `true` if anything changed.
+    /// Sets the owner's marks and the keywords of a note. Returns `true` if anything changed. The mark of deletion is
+    /// set in all folders of the note.
     pub fn marks_set(&mut self, note: NoteId, marks: Marks, keywords: &[String]) -> Result<bool> {
+        self.change_marks(note, keywords, &|header| header.set_marks(marks))
+    }
+
+    /// Sets the owner's marks and the keywords of a note. Returns `true` if anything changed. The mark of deletion is
+    /// set in one folder only, which must contain the note.
+    pub fn marks_set_in(
+        &mut self,
+        (note, folder): (NoteId, ViewId),
+        marks: Marks,
+        keywords: &[String],
+    ) -> Result<bool> {
+        if self.part.pending_header(note)?.is_some_and(|pending| pending.after.uid_in(folder).is_none()) {
+            self.drop_unchanged(note);
+            return Err(Error::not_found(format!("note {note} in folder {folder}")));
+        }
+        self.change_marks(note, keywords, &|header| header.set_marks_in(folder, marks))
+    }
+
+    fn change_marks(&mut self, note: NoteId, keywords: &[String], change: &dyn Fn(&mut NoteHeader)) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
         if !self.is_visible(note)? {
             return Err(Error::not_found(format!("note {note}")));
         }
         let keywords = self.keywords_define(keywords)?;
         let header = &mut self.pending_header(note)?.after;
-        let changed = header.marks != marks || header.keywords != keywords;
-        if changed {
-            header.marks = marks;
-            header.keywords = keywords;
-        } else {
+        let before = (header.marks, header.deleted_in.clone());
+        change(header);
+        let changed = before.0 != header.marks || before.1 != header.deleted_in || header.keywords != keywords;
+        header.keywords = keywords;
+        if !changed {
             self.drop_unchanged(note);
         }
         Ok(changed)
@@ -325,7 +345,7 @@ impl Writer<'_, '_> {
         let place = self.allocate_uid(folder)?;
         let header = &mut self.pending_header(note)?.after;
         check_folder_limit(header)?;
-        header.folders.push(place);
+        header.add_place(place);
         Ok(place.uid)
     }
 
@@ -336,10 +356,7 @@ impl Writer<'_, '_> {
             self.drop_unchanged(note);
             return Ok(false);
         }
-        let header = &mut self.pending_header(note)?.after;
-        let before = header.folders.len();
-        header.folders.retain(|place| place.folder != folder);
-        let removed = header.folders.len() < before;
+        let removed = self.pending_header(note)?.after.remove_place(folder);
         if !removed {
             self.drop_unchanged(note);
         }

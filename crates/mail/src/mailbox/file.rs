@@ -25,6 +25,7 @@ use crate::limits::{
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
+use crate::mailbox::places::move_place;
 use crate::message::PreparedMessage;
 
 /// Returns the note with the user's settings, or `None` in a replica that has not received it yet.
@@ -388,7 +389,8 @@ impl MailFile {
         })
     }
 
-    /// Deletes a mailbox and its messages. A mailbox with children remains as a name that holds no messages.
+    /// Deletes a mailbox, and its messages that are in no other one. A mailbox with children remains as a name that
+    /// holds no messages.
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
         let folder = self.require(name)?.id;
         loop {
@@ -544,7 +546,7 @@ impl MailFile {
             let old = writer.folder_entry(folder, uid)?;
             let old = old.ok_or_else(|| notes::Error::not_found(format!("message with UID {uid}")))?;
             let uids = append_all(writer, target, std::slice::from_ref(message))?;
-            writer.note_delete_permanently(old.note)?;
+            writer.note_delete_from(old.note, folder)?;
             let new = uids.first().copied().unwrap_or_default();
             Ok((writer.folder_state(target)?.uid_validity, new))
         })?;
@@ -571,7 +573,7 @@ impl MailFile {
                 let known = keywords.keywords();
                 let names = entry.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
                 let flags = change.apply(&Flags { marks: entry.marks, keywords: names.collect() });
-                if writer.marks_set(entry.note, flags.marks, &flags.keywords)? {
+                if writer.marks_set_in((entry.note, folder), flags.marks, &flags.keywords)? {
                     changed.insert(entry.uid.0);
                 }
             }
@@ -581,12 +583,13 @@ impl MailFile {
         Ok(StoreOutcome { changed, modified, modseq, ticket })
     }
 
-    /// Deletes the messages with `\Deleted`. With `uids`, only those of them that are in `uids`.
+    /// Removes the messages with `\Deleted` from a mailbox. With `uids`, only those of them that are in `uids`. Those
+    /// that are in no other mailbox are deleted.
     pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
         self.expunge_up_to(folder, uids, usize::MAX)
     }
 
-    /// Deletes the first `count_max` of the messages that [`MailFile::expunge`] deletes.
+    /// Removes the first `count_max` of the messages that [`MailFile::expunge`] removes.
     pub fn expunge_up_to(&self, folder: ViewId, uids: Option<&UidSet>, count_max: usize) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, is_complete, modseq), ticket) = self.write(|writer| {
@@ -594,7 +597,7 @@ impl MailFile {
             let is_complete = doomed.len() <= count_max;
             doomed.truncate(count_max);
             for entry in &doomed {
-                writer.note_delete_permanently(entry.note)?;
+                writer.note_delete_from(entry.note, folder)?;
             }
             let modseq = if doomed.is_empty() { database.modseq() } else { writer.modseq() };
             Ok((doomed.into_iter().map(|entry| entry.uid).collect(), is_complete, modseq))
@@ -602,11 +605,11 @@ impl MailFile {
         Ok(ExpungeOutcome { uids: gone, is_complete, modseq, ticket })
     }
 
-    /// Deletes messages, whatever their flags.
+    /// Removes messages from a mailbox, whatever their flags. Those that are in no other mailbox are deleted.
     pub fn delete(&self, folder: ViewId, uids: &UidSet) -> Result<Ticket> {
         let ((), ticket) = self.write(|writer| {
             for entry in entries_of(writer, folder, uids, usize::MAX)? {
-                writer.note_delete_permanently(entry.note)?;
+                writer.note_delete_from(entry.note, folder)?;
             }
             Ok(())
         })?;
@@ -643,8 +646,7 @@ impl MailFile {
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
             for entry in entries_of(writer, folder, uids, count_max)? {
-                writer.folder_remove(entry.note, folder)?;
-                let uid = writer.folder_add(entry.note, target)?;
+                let uid = move_place(writer, &entry, (folder, target))?;
                 pairs.push((entry.uid, uid));
             }
             Ok((writer.folder_state(target)?.uid_validity, pairs, writer.modseq()))
@@ -706,7 +708,7 @@ impl MailFile {
         }
     }
 
-    /// Deletes the first messages of a mailbox. Returns `true` if there were any.
+    /// Removes the first messages from a mailbox. Returns `true` if there were any.
     fn delete_batch(&self, folder: ViewId) -> Result<bool> {
         let (found, _) = self.write(|writer| {
             let mut doomed = Vec::new();
@@ -715,7 +717,7 @@ impl MailFile {
                 Ok(doomed.len() < DELETE_MESSAGES_PER_TRANSACTION)
             })?;
             for note in &doomed {
-                writer.note_delete_permanently(*note)?;
+                writer.note_delete_from(*note, folder)?;
             }
             Ok(!doomed.is_empty())
         })?;

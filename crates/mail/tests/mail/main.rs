@@ -5,5 +5,6 @@ mod crash;
 mod full_text;
 mod import;
 mod mailbox;
+mod places;
 mod router;
 mod threads;

@@ -18,7 +18,7 @@ use crate::instance::{InstanceId, Instances};
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
-use crate::note::{NoteClass, NoteHeader, Summary};
+use crate::note::{Membership, NoteClass, NoteHeader, Summary};
 use crate::soft_deletion::DeletionRecord;
 use crate::view::index_record;
 
@@ -196,7 +196,7 @@ impl Survey<'_> {
             let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());
             let saved =
                 old.and_then(|value| FolderEntry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
-            let entry = FolderEntry::from_header(header, uid, saved);
+            let entry = FolderEntry::from_header(header, Membership { folder, uid }, saved);
             builder.put(batch, &uid.to_key(), &entry.encode(), entry.weight())?;
         }
         builder.finish(batch, &state.encode())?;

@@ -745,10 +745,12 @@ const WRITING: &[Row] = &[
         c.delete_softly();
         c.write(|w| w.note_delete_permanently(c.note))
     }),
+    ("Writer::note_delete_from", Delete, |c| c.write(|w| w.note_delete_from(c.note, c.folder))),
     ("Writer::note_restore", Delete, |c| {
         c.delete_softly();
         c.write(|w| w.note_restore(c.note).map(|()| true))
     }),
+    ("Writer::marks_set_in", Note(Author), |c| c.write(|w| w.marks_set_in((c.note, c.folder), Marks::FLAGGED, &[]))),
     ("Writer::marks_set", Note(Author), |c| c.write(|w| w.marks_set(c.note, Marks::FLAGGED, &["Work".into()]))),
     ("Writer::folder_add", Note(Author), |c| c.write(|w| w.folder_add(c.note, c.other).map(|_| true))),
     ("Writer::folder_remove", Note(Author), |c| c.write(|w| w.folder_remove(c.note, c.folder))),

@@ -1,6 +1,6 @@
 //! Random transactions against a naive model: maps that are searched from end to end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{NoteId, Uid, ViewId};
 use notes::{Item, Marks, NewNote};
@@ -36,6 +36,12 @@ enum Step {
         marks: u8,
         keyword: Option<u8>,
     },
+    /// Marks in one folder. The mark of deletion concerns no other one.
+    MarkIn {
+        note: usize,
+        folder: usize,
+        marks: u8,
+    },
     Move {
         note: usize,
         from: usize,
@@ -60,8 +66,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => note.clone().prop_map(|note| Step::Restore { note }),
         1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::DeletePermanently { note, is_deleted }),
         3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
+        3 => (note.clone(), folder.clone(), 0..32u8).prop_map(|(note, folder, marks)| Step::MarkIn { note, folder, marks }),
         2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
-        1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
+        3 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
         2 => Just(Step::ReadFolders),
         1 => Just(Step::Restart),
     ]
@@ -71,6 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct ModelNote {
     text: u8,
     sequence: u32,
+    /// The marks of the note. That of deletion is among them only if it has at most one place.
     marks: Marks,
     keywords: Vec<String>,
 }
@@ -82,6 +90,8 @@ struct Model {
     deleted: BTreeMap<NoteId, (ModelNote, Vec<ViewId>)>,
     /// The folders, each with its notes by UID and its next UID.
     folders: Vec<(ViewId, BTreeMap<Uid, NoteId>, u32)>,
+    /// The places with the mark of deletion, of notes with several places.
+    deleted_in: BTreeSet<(NoteId, usize)>,
 }
 
 impl Model {
@@ -89,16 +99,64 @@ impl Model {
         self.notes.keys().nth(index % self.notes.len().max(1)).copied()
     }
 
+    /// Returns the folders of a note.
+    fn places(&self, note: NoteId) -> Vec<usize> {
+        let has = |folder: &usize| self.folders[*folder].1.values().any(|known| *known == note);
+        (0..self.folders.len()).filter(has).collect()
+    }
+
     fn put(&mut self, folder: usize, note: NoteId) {
+        let places = self.places(note);
+        if places.contains(&folder) {
+            return;
+        }
         let (_, entries, next) = &mut self.folders[folder];
-        if !entries.values().any(|known| *known == note) {
-            entries.insert(Uid(*next), note);
-            *next += 1;
+        entries.insert(Uid(*next), note);
+        *next += 1;
+        if let Some(first) = places.first() {
+            let known = self.notes.get_mut(&note).unwrap();
+            if places.len() == 1 && known.marks.contains(Marks::DELETED) {
+                self.deleted_in.insert((note, *first));
+            }
+            known.marks = known.marks.difference(Marks::DELETED);
         }
     }
 
     fn take(&mut self, folder: usize, note: NoteId) {
+        let was_there = self.places(note).contains(&folder);
         self.folders[folder].1.retain(|_, known| *known != note);
+        self.deleted_in.remove(&(note, folder));
+        if let [only] = self.places(note)[..]
+            && was_there
+        {
+            let is_deleted = self.deleted_in.remove(&(note, only));
+            if let Some(known) = self.notes.get_mut(&note) {
+                let others = known.marks.difference(Marks::DELETED);
+                known.marks = if is_deleted { others.union(Marks::DELETED) } else { others };
+            }
+        }
+    }
+
+    /// Sets the marks of a note, that of deletion in some folders.
+    fn mark(&mut self, note: NoteId, marks: Marks, folders: &[usize]) {
+        let places = self.places(note);
+        let known = self.notes.get_mut(&note).unwrap();
+        known.marks = marks;
+        if places.len() < 2 {
+            return;
+        }
+        known.marks = marks.difference(Marks::DELETED);
+        for folder in folders {
+            self.deleted_in.remove(&(note, *folder));
+            self.deleted_in.extend(marks.contains(Marks::DELETED).then_some((note, *folder)));
+        }
+    }
+
+    /// Returns the marks of a note in a folder.
+    fn marks_in(&self, note: NoteId, folder: usize) -> Marks {
+        let is_deleted = self.deleted_in.contains(&(note, folder));
+        let marks = self.notes[&note].marks;
+        if is_deleted { marks.union(Marks::DELETED) } else { marks }
     }
 }
 
@@ -139,6 +197,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
             let mut known = model.notes.remove(&note).unwrap();
             known.sequence += 1;
             model.deleted.insert(note, (known, folders));
+            model.deleted_in.retain(|(known, _)| *known != note);
             (0..3).for_each(|folder| model.take(folder, note));
         }
         Step::Restore { note } => {
@@ -151,6 +210,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
                 let index = model.folders.iter().position(|(folder, ..)| *folder == view).unwrap();
                 model.put(index, note);
             }
+            model.deleted_in.retain(|(known, _)| *known != note);
         }
         Step::DeletePermanently { note, is_deleted } => {
             let picked = match is_deleted {
@@ -167,9 +227,19 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
             let Some(note) = model.pick(note) else { return };
             let keywords: Vec<String> = keyword.iter().map(|number| format!("Key{number}")).collect();
             write(&mut |writer| writer.marks_set(note, Marks(marks), &keywords).map(drop));
-            let known = model.notes.get_mut(&note).unwrap();
-            known.marks = Marks(marks);
-            known.keywords = keywords;
+            let places = model.places(note);
+            model.mark(note, Marks(marks), &places);
+            model.notes.get_mut(&note).unwrap().keywords = keywords;
+        }
+        Step::MarkIn { note, folder, marks } => {
+            let Some(note) = model.pick(note) else { return };
+            if !model.places(note).contains(&folder) {
+                return;
+            }
+            let keywords = model.notes[&note].keywords.clone();
+            let place = (note, model.folders[folder].0);
+            write(&mut |writer| writer.marks_set_in(place, Marks(marks), &keywords).map(drop));
+            model.mark(note, Marks(marks), &[folder]);
         }
         Step::Move { note, from, to } => {
             let Some(note) = model.pick(note) else { return };
@@ -235,24 +305,24 @@ fn compare(world: &TestServer, model: &Model) {
         assert_eq!(found.deletion.folders, *folders);
     }
     assert_eq!(reading.counters().notes, model.notes.len() as u64 + 4, "the list, and three folders");
-    for (view, entries, next) in &model.folders {
+    for (number, (view, entries, next)) in model.folders.iter().enumerate() {
         let folder = reading.folder(*view).unwrap();
         let mut found = BTreeMap::new();
         folder
             .for_each_entry(Uid(0), &mut |entry| {
-                assert_eq!(entry.marks, model.notes[&entry.note].marks);
+                assert_eq!(entry.marks, model.marks_in(entry.note, number));
                 Ok(found.insert(entry.uid, entry.note).is_none())
             })
             .unwrap();
         assert_eq!(found, *entries);
         assert_eq!(folder.state().uid_next, Uid(*next));
-        let notes = || entries.values().map(|note| model.notes[note].marks);
+        let notes = || entries.values().map(|note| model.marks_in(*note, number));
         let totals = folder.totals().unwrap();
         assert_eq!(totals.count, entries.len() as u64);
         assert_eq!(totals.unseen, notes().filter(|marks| !marks.contains(Marks::SEEN)).count() as u64);
         assert_eq!(totals.deleted, notes().filter(|marks| marks.contains(Marks::DELETED)).count() as u64);
         let with = |is: &dyn Fn(Marks) -> bool| {
-            let chosen = entries.iter().filter(|(_, note)| is(model.notes[note].marks));
+            let chosen = entries.iter().filter(|(_, note)| is(model.marks_in(**note, number)));
             chosen.map(|(uid, _)| *uid).collect::<Vec<_>>()
         };
         for (at, uid) in with(&|marks| !marks.contains(Marks::SEEN)).into_iter().enumerate() {

@@ -72,8 +72,8 @@ fn header() -> impl Strategy<Value = NoteHeader> {
     let membership =
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
     let memberships = prop::collection::vec(membership, 0..FOLDERS_PER_NOTE_MAX);
-    // The stored form uses the bits 0x10, 0x40, 0x80 and 0x100.
-    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x11D0));
+    // The stored form uses the bits 0x10, 0x40, 0x80, 0x100, 0x1000 and 0x2000.
+    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x31D0));
     let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
     let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
     let names = (any::<[u8; 16]>(), prop::option::of(any::<[u8; 16]>()));
@@ -110,6 +110,7 @@ fn header() -> impl Strategy<Value = NoteHeader> {
                 crlf_growth: sizes.1,
                 marks: Marks(marks),
                 keywords,
+                deleted_in: folders.iter().skip(usize::from(marks)).map(|place| place.folder).collect(),
                 folders,
                 change_times: ChangeTimes::from_list(change_times),
             }
@@ -196,7 +197,8 @@ proptest! {
     fn folder_entries_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // An entry uses the two upper bits of the byte of marks.
         let header = NoteHeader { marks: Marks(header.marks.0 & 0x1F), ..header };
-        let entry = FolderEntry::from_header(&header, Uid(uid), Timestamp(saved));
+        let place = Membership { folder: ViewId(0), uid: Uid(uid) };
+        let entry = FolderEntry::from_header(&header, place, Timestamp(saved));
         let stored = entry.encode();
         let read = FolderEntry::decode(Uid(uid), &stored);
         prop_assert_eq!(read.as_ref(), Ok(&entry));
@@ -321,7 +323,8 @@ fn values_beyond_the_limits_are_refused() {
     let reads = |header: NoteHeader| NoteHeader::decode(NoteId(1), &header.encode()).is_ok();
     assert!(reads(header(JOINED_VALUES_MAX, JOINED_VALUES_MAX)));
     assert!(!reads(header(JOINED_VALUES_MAX + 1, 0)) && !reads(header(0, JOINED_VALUES_MAX + 1)));
-    let entry = |keywords: usize| FolderEntry::from_header(&header(0, keywords), Uid(1), Timestamp(0)).encode();
+    let place = Membership { folder: ViewId(1), uid: Uid(1) };
+    let entry = |keywords: usize| FolderEntry::from_header(&header(0, keywords), place, Timestamp(0)).encode();
     assert!(FolderEntry::decode(Uid(1), &entry(JOINED_VALUES_MAX)).is_ok());
     assert!(FolderEntry::decode(Uid(1), &entry(JOINED_VALUES_MAX + 1)).is_err());
     let summary = |body: usize, blobs: usize| Summary {
@@ -363,6 +366,7 @@ fn any_header() -> NoteHeader {
         marks: Marks::NONE,
         keywords: Vec::new(),
         folders: Vec::new(),
+        deleted_in: Vec::new(),
         change_times: ChangeTimes::default(),
     }
 }
