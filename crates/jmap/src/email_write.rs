@@ -269,7 +269,9 @@ impl EmailTransaction<'_> {
         let mut is_changed = places::change(writer, note, &before.places, &after.places)?;
         if after.keywords != before.keywords {
             let flags = keyword::to_flags(&after.keywords, before.marks);
-            is_changed |= writer.marks_set(note, flags.marks, &flags.keywords)?;
+            // A mark of deletion in another mailbox, which JMAP does not show, stays.
+            let place = after.places.first().copied().unwrap_or_default();
+            is_changed |= writer.marks_set_in((note, place), flags.marks, &flags.keywords)?;
         }
         if is_changed {
             self.modseq = Some(writer.modseq());

@@ -38,7 +38,7 @@ impl Default for Limits {
             calls_max: 32,
             get_objects_max: 1_000,
             set_objects_max: 1_000,
-            mailboxes_per_email_max: 1,
+            mailboxes_per_email_max: 100,
             message_bytes_max: 50 << 20,
         }
     }

@@ -11,8 +11,8 @@ pub trait Outbox: Send + Sync {
     /// Accepts a message, and writes the document about it in the same transaction.
     fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest>;
 
-    /// Removes a message that is held from the queue, and changes the document about it in the same transaction. Returns
-    /// `None` if it is too late.
+    /// Removes a message that is held from the queue, and changes the document about it in the same transaction.
+    /// Returns `None` if it is too late.
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
 
     /// Returns the queued message with an identifier.

@@ -4,9 +4,9 @@
 //! is built by one scan of the headers, and then follows the change log: before each use it is brought to the change
 //! that the snapshot shows. So it always agrees with the snapshot of the same [`crate::account::AccountView`].
 //!
-//! A message is in the table if it is in a mailbox that the caller may see, and is not marked `\Deleted` (RFC 8621
-//! §4.1.1). A message that leaves the table is remembered as a [`Departure`]; older ones are found in the change log by
-//! their stubs. The number of tables is bounded; one that was dropped is built again, which only costs time.
+//! A message is in the table if it is in a mailbox that the caller may see, and is not marked `\Deleted` there (RFC
+//! 8621 §4.1.1). A message that leaves the table is remembered as a [`Departure`]; older ones are found in the change
+//! log by their stubs. The number of tables is bounded; one that was dropped is built again, which only costs time.
 
 mod counts;
 mod live_list;
@@ -253,9 +253,14 @@ impl MessageTable {
     }
 
     fn is_message(&self, header: &NoteHeader) -> bool {
-        let is_in_mailbox = header.folders.iter().any(|place| self.mailboxes.by_view(place.folder).is_some());
-        let is_marked = header.marks.contains(Marks::DELETED);
-        !header.is_stub() && header.class.is_document() && is_in_mailbox && !is_marked
+        !header.is_stub() && header.class.is_document() && self.visible_places(header).next().is_some()
+    }
+
+    /// Returns the mailboxes with a message that the caller may see, without those where it is marked `\\Deleted`.
+    fn visible_places(&self, header: &NoteHeader) -> impl Iterator<Item = ViewId> {
+        let folders = header.folders.iter().map(|place| place.folder);
+        let is_marked = |folder: ViewId| header.marks_in(folder).contains(Marks::DELETED);
+        folders.filter(move |folder| self.mailboxes.by_view(*folder).is_some() && !is_marked(*folder))
     }
 
     /// Reads the row of a message. `thread` is the identifier of the thread, if it is known.
@@ -286,13 +291,13 @@ impl MessageTable {
         let thread = if is_id(&thread) { thread } else { computed_thread_id(header.unid) };
         let known = self.threads.get_key_value(thread.as_str());
         let thread = known.map_or_else(|| thread.as_str().into(), |(known, _)| Arc::clone(known));
-        let places = header.folders.iter().map(|place| place.folder);
+        let places = self.visible_places(&header).collect();
         Ok(MessageRow {
             note: header.note,
             unid: header.unid,
             email_id,
             thread,
-            places: places.filter(|folder| self.mailboxes.by_view(*folder).is_some()).collect(),
+            places,
             marks: header.marks,
             keywords: header.keywords,
             modseq: header.modseq,
