@@ -29,7 +29,7 @@ pub struct ServerJmapAccounts {
 
 impl ServerJmapAccounts {
     fn person(&self, caller: &Caller) -> mail::Result<Option<Arc<Person>>> {
-        Ok(self.directory.active_person(&caller.login).map_err(|error| unavailable("directory", &error))?)
+        self.directory.active_person(&caller.login).map_err(|error| unavailable("directory", &error))
     }
 
     /// Opens the mail file of a person. Returns `None` for somebody without one on this server.

@@ -24,7 +24,7 @@ fn messages(count: u64) -> Vec<String> {
             text()
         )
     };
-    (0..count).map(|number| message(number)).collect()
+    (0..count).map(message).collect()
 }
 
 fn filters() -> Vec<Value> {

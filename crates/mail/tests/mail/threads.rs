@@ -70,7 +70,7 @@ fn thread_in(file: &MailFile, folder: ViewId, uid: Uid) -> String {
         ControlFlow::Continue(())
     };
     snapshot.threads([entry.note, NoteId(9_999)], &mut each).unwrap();
-    assert_eq!(listed, [thread.clone()], "the list of threads agrees with the message");
+    assert_eq!(listed, std::slice::from_ref(&thread), "the list of threads agrees with the message");
     thread
 }
 
@@ -384,7 +384,7 @@ fn arrivals(with_all_ancestors: bool) -> impl Strategy<Value = Vec<TestMessage>>
                 let above = &messages[parent.index(number)];
                 let mut line = above.references.clone();
                 line.push(above.id.clone());
-                line.retain(|id| with_all_ancestors || bits & (1 << (id.len() + above.id.len()) % 8) != 0);
+                line.retain(|id| with_all_ancestors || bits & (1 << ((id.len() + above.id.len()) % 8)) != 0);
                 message.references = line;
                 message.parent = (bits & 1 == 0).then(|| above.id.clone());
             }
