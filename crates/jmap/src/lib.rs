@@ -9,10 +9,10 @@
 //! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
 //! | [`state`], [`changes`], [`query`], [`filter`], [`sort`] | states and `/changes`; lists, conditions and orders |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
-//! | [`email`] | the properties of Email, composing and excerpts: pure |
+//! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
-//! | [`session`], [`push`] | the Session object; the states of accounts |
+//! | [`mod@session`], [`push`] | the Session object; the states of accounts |
 //! | [`service`] | the requests over HTTP, with tokio |
 //! | [`backend`], [`outbox`] | what the crate needs from the server: accounts, uploads, clock, sending |
 //! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |

@@ -2,7 +2,7 @@
 //!
 //! A message for recipients has no `Bcc`; a draft has, together with what the composer needs to go on. The bytes depend
 //! on nothing but the fields: the boundary is made from the identifier of the form. Texts with control characters
-//! cannot become fields: [`line`] refuses them.
+//! cannot become fields: [`fn@line`] refuses them.
 
 use std::borrow::Cow;
 
