@@ -33,7 +33,6 @@ pub mod trace;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -440,10 +439,11 @@ impl SubmissionService {
 
     fn accept_submission(
         &self,
-        submission: Submission,
+        mut submission: Submission,
         recorded: Option<RecordedSubmission>,
     ) -> Result<RequestResult, Refusal> {
-        let deposited = self.deposit(&submission, recorded);
+        let message = std::mem::take(&mut submission.message);
+        let deposited = self.deposit(&submission, message, recorded);
         let Submission { origin, envelope, .. } = submission;
         let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.record_refused(&origin, refusal))?;
         self.hooks.record_accepted(&origin, &envelope, size_bytes, outcome);
@@ -461,23 +461,23 @@ impl SubmissionService {
     fn deposit(
         &self,
         submission: &Submission,
+        message: Vec<u8>,
         recorded: Option<RecordedSubmission>,
     ) -> Result<(usize, AcceptOutcome), Refusal> {
-        let Submission { origin, envelope, resolved, message } = submission;
+        let Submission { origin, envelope, resolved, .. } = submission;
         if let Some(login) = &origin.login {
-            self.check_author(login, message)?;
+            self.check_author(login, &message)?;
         }
         let targets = self.targets(envelope, resolved)?;
         self.check_group_rate(origin, &targets)?;
         let is_ours = origin.login.is_some() && origin.protocol != ReceivedProtocol::Lmtp;
         let leaves =
             || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
-        let is_signed = is_ours && leaves();
-        let raw = if is_signed { Cow::Owned(self.hooks.sign(message.clone())) } else { Cow::Borrowed(message) };
+        let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };
         let (release_at, record) = recorded.map_or((None, None), |of| (of.release_at, Some(of.record)));
-        let arriving = ArrivingMessage { envelope, targets: &targets, raw: &raw, release_at, record };
+        let arriving = ArrivingMessage { envelope, targets: &targets, raw: &message, release_at, record };
         let outcome = self.router.accept_resolved(arriving);
-        Ok((raw.len(), outcome.map_err(|error| report_failure(self.hooks.as_ref(), error))?))
+        Ok((message.len(), outcome.map_err(|error| report_failure(self.hooks.as_ref(), error))?))
     }
 
     /// Refuses the message of a user who may no longer log in, and a message with a `From` address that is not the

@@ -81,12 +81,7 @@ fn remove_batch(
         Ok(notes.len() < DESTROY_BATCH_MAX)
     })?;
     for note in &notes {
-        let places = writer.header(*note)?.map_or(0, |header| header.folders.len());
-        if places > 1 {
-            writer.folder_remove(*note, folder)?;
-        } else {
-            writer.note_delete_permanently(*note)?;
-        }
+        writer.note_delete_from(*note, folder)?;
     }
     let ticket = transaction.commit()?;
     context.wait_for(ticket);
