@@ -329,7 +329,7 @@ impl ModelRun {
         }
     }
 
-    /// Gives the other places of messages the flags that they have in a mailbox, except `\Deleted`.
+    /// Copies the flags of messages in a mailbox, except `\Deleted`, to their places in other mailboxes.
     fn share_flags(&mut self, mailbox: usize, uids: &BTreeSet<u32>) {
         for places in &self.shared {
             let Some(uid) = places.get(&mailbox).filter(|uid| uids.contains(uid)) else { continue };

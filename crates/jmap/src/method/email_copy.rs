@@ -74,7 +74,7 @@ fn prepare(
         return Err(SetError::invalid_properties(&[name], "the property is copied and cannot be set"));
     }
     let id = members.get("id").and_then(Value::as_str).and_then(|id| context.resolve_id(id));
-    let id = id.ok_or_else(|| SetError::invalid_properties(&["id"], "the id of the original is missing"))?;
+    let id = id.ok_or_else(|| SetError::invalid_properties(&["id"], "the id of the message to copy is missing"))?;
     let fail = |_| SetError::new("serverFail");
     let view = context.view(from).map_err(fail)?;
     let row = view.table.email(&id).ok_or_else(|| SetError::new("notFound"))?;

@@ -139,7 +139,7 @@ impl World {
         index.commit().expect("a commit");
     }
 
-    /// Gives a person a level in a mail file.
+    /// Adds an entry with a level for a person to the access control list of a mail file.
     pub fn grant(&self, owner: &str, person: &str, level: AclLevel) {
         let file = self.open_as_server(owner);
         let server = Arc::new(Identity::local_server(""));

@@ -39,7 +39,7 @@ pub(crate) struct Composer {
     pub(crate) in_reply_to: String,
     pub(crate) references: String,
     pub(crate) original: String,
-    /// `true` if the original message is attached.
+    /// `true` if the message that is answered or forwarded is attached.
     pub(crate) attaches_original: bool,
     pub(crate) form: String,
     /// The UID of the draft.

@@ -1,7 +1,7 @@
 //! The forms of the composer: saving a draft, looking up names, and sending.
 //!
 //! Sending is one job: it resolves the recipients, writes the message, submits it, records that the form was sent,
-//! replaces the draft by the copy in the folder with sent messages, and marks the original message. It runs to its end
+//! replaces the draft by the copy in the folder with sent messages, and marks the answered message. It runs to its end
 //! also if the browser has gone. The copy has the same bytes that were submitted.
 //!
 //! What the person has typed is not lost: a form that cannot be sent comes back with its content and the reason, and
@@ -102,7 +102,7 @@ impl Work {
         Ok(written)
     }
 
-    /// Returns the attachments: those of the draft that stay, new ones, and the original message.
+    /// Returns the attachments: those of the draft that stay, new ones, and the answered or forwarded message.
     fn files(&self, snapshot: &MailSnapshot<'_>) -> Result<Vec<OutgoingFile>> {
         let mut files = self.kept_files(snapshot)?;
         files.extend(self.uploads.iter().map(|upload| OutgoingFile {
@@ -114,7 +114,7 @@ impl Work {
             && let Some((_, (folder, uid))) = original(&self.composer)
         {
             let gone = |_| {
-                Error::Invalid("the original message is no longer where it was, so it cannot be attached".to_owned())
+                Error::Invalid("the message to attach is no longer in its folder, so it cannot be attached".to_owned())
             };
             let (_, entry) = find(snapshot, folder, uid).map_err(gone)?;
             let content = open(snapshot, &entry)?.raw()?;
@@ -420,7 +420,7 @@ fn recipients(
     Ok(Ok(found))
 }
 
-/// Puts the copy into the folder with sent messages in place of the draft, and marks the original message.
+/// Replaces the draft by the copy in the folder with sent messages, and marks the answered message.
 fn keep_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Ticket> {
     let (sent, _) = mail_folders::special_or_create(file, SpecialUse::Sent, "Sent")?;
     let (drafts, _) = mail_folders::special_or_create(file, SpecialUse::Drafts, "Drafts")?;

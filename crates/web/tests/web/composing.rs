@@ -175,5 +175,5 @@ async fn forwarded_messages_take_their_files_along() {
     assert!(browser.compose(&composer, &fields, &[]).await.has("was sent"));
     let delivered = &world.messages("bob", "INBOX")[0].1;
     assert!(delivered.contains("message/rfc822") && delivered.contains("planned"), "{delivered}");
-    assert!(delivered.contains(raw), "the original is unchanged");
+    assert!(delivered.contains(raw), "the attached message is unchanged");
 }
