@@ -61,7 +61,8 @@ pub enum Arrival<I> {
     Earlier,
     /// It replaces the current version, from which it descends.
     Newer,
-    /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept.
+    /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept. Where the rule is
+    /// [`EditRule::Merge`], the greater one also has all changes that a merge would have.
     Same {
         /// The version that counts.
         counts: Side,
@@ -108,7 +109,7 @@ pub fn receive<I: NamedItem>(current: &Version<'_, I>, arriving: &Version<'_, I>
     let is_current = order(current, arriving, rules.deletions) == Ordering::Greater;
     let (counts, winner) = if is_current { (Side::Current, current) } else { (Side::Arriving, arriving) };
     if current.is_deletion == arriving.is_deletion && current.items == arriving.items {
-        return Arrival::Same { counts };
+        return merge_of_same(current, arriving, winner, rules).map_or(Arrival::Same { counts }, Arrival::Merged);
     }
     if current.is_deletion != arriving.is_deletion {
         // A deletion that does not count leaves nothing to keep.
@@ -130,6 +131,21 @@ pub fn receive<I: NamedItem>(current: &Version<'_, I>, arriving: &Version<'_, I>
         EditRule::GreaterCounts => LoserFate::Dropped,
     };
     Arrival::Conflict { counts, loser }
+}
+
+/// Returns the merge of two versions with the same contents if the rule asks for merges, and the version that counts
+/// does not know of a change that the merge has, such as the removal of an item. A third version that descends from
+/// what was there before that change would otherwise bring it back.
+fn merge_of_same<I: NamedItem>(
+    current: &Version<'_, I>,
+    arriving: &Version<'_, I>,
+    winner: &Version<'_, I>,
+    rules: &Rules<'_, I>,
+) -> Option<Merged<I>> {
+    if winner.is_deletion || (rules.edits)(winner) != EditRule::Merge {
+        return None;
+    }
+    merge(current, arriving, rules.unite).filter(|merged| merged.changes != *winner.changes && (rules.fits)(merged))
 }
 
 /// Returns the order of two versions: the greater one counts. It is total, and a version is greater than those from
