@@ -61,8 +61,8 @@ pub enum Arrival<I> {
     Earlier,
     /// It replaces the current version, from which it descends.
     Newer,
-    /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept. Where the rule is
-    /// [`EditRule::Merge`], the greater one also has all changes that a merge would have.
+    /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept. Where the rule
+    /// is [`EditRule::Merge`], the greater one also has all changes that a merge would have.
     Same {
         /// The version that counts.
         counts: Side,
