@@ -30,7 +30,7 @@ pub mod schedule;
 
 pub use accept::{
     AcceptOutcome, AddressResolver, ArrivingMessage, DeliveryTarget, LocalMailbox, RecordChange, Router, RouterOptions,
-    SubmissionRecord,
+    SentCopy, SubmissionRecord,
 };
 pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};

@@ -53,8 +53,8 @@ use crate::mime::address;
 use crate::mime::authentication_results::without_forged;
 use crate::mime::message_header::top_fields;
 use crate::router::{
-    AcceptOutcome, ArrivingMessage, DeliveryTarget, Envelope, QueueEntry, Recipient, ReturnContent, Router,
-    SubmissionRecord,
+    AcceptOutcome, ArrivingMessage, DeliveryTarget, Envelope, QueueEntry, Recipient, RecordChange, ReturnContent,
+    Router, SentCopy, SubmissionRecord,
 };
 use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
 use crate::submission::group_limit::GroupLimit;
@@ -255,14 +255,33 @@ impl SubmissionService {
 
     /// Performs all steps for a user's request, unless the same request was accepted before.
     pub fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
+        self.submit_once(request, None)
+    }
+
+    /// Performs all steps for a user's request, and puts a copy into the mail file of the sender in the same
+    /// transaction, unless the same request was accepted before.
+    pub fn submit_with_copy(
+        &self,
+        request: SubmissionRequest,
+        (mail_file, copy): (String, SentCopy),
+    ) -> Result<AcceptedSubmission, RefusedRequest> {
+        let record = SubmissionRecord { mail_file, change: RecordChange::SentCopy(copy) };
+        self.submit_once(request, Some(RecordedSubmission { id: self.new_id(), release_at: None, record }))
+    }
+
+    fn submit_once(
+        &self,
+        request: SubmissionRequest,
+        recorded: Option<RecordedSubmission>,
+    ) -> Result<AcceptedSubmission, RefusedRequest> {
         if request.request_id.is_empty() {
-            return Ok(self.accepted_submission(self.carry_out(request, None)?));
+            return Ok(self.accepted_submission(self.carry_out(request, recorded)?));
         }
         let running = match self.requests.begin((&request).into())? {
             LoggedRequest::New(running) => running,
             LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
         };
-        let result = self.carry_out(request, None)?;
+        let result = self.carry_out(request, recorded)?;
         running.record_result(result.clone());
         Ok(self.accepted_submission(result))
     }

@@ -756,10 +756,15 @@ pub(crate) fn check_quota(writer: &Writer<'_, '_>, limit: Option<u64>, more: u64
     Ok(())
 }
 
-fn append_all(writer: &mut Writer<'_, '_>, folder: ViewId, messages: &[ReadyMessage]) -> Result<Vec<Uid>> {
+/// Puts messages into a mailbox within a transaction. Returns their UIDs.
+pub(crate) fn append_all(
+    writer: &mut Writer<'_, '_>,
+    folder: ViewId,
+    messages: &[impl std::borrow::Borrow<ReadyMessage>],
+) -> Result<Vec<Uid>> {
     let limit = writer.database().record().options.quota_bytes;
     let mut uids = Vec::with_capacity(messages.len());
-    for message in messages {
+    for message in messages.iter().map(std::borrow::Borrow::borrow) {
         check_quota(writer, limit, message.prepared.length())?;
         uids.push(writer.folder_state(folder)?.uid_next);
         let mut note = message.prepared.note(writer)?;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use base::{Name, NoteId, Timestamp};
+use base::{Name, NoteId, Timestamp, Uid, ViewId};
 use notes::{
     Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
 };
@@ -19,8 +19,8 @@ use store::Ticket;
 
 use crate::error::Result;
 use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
-use crate::mailbox::file::check_quota;
-use crate::mailbox::{MailFile, MailStore};
+use crate::mailbox::file::{append_all, check_quota};
+use crate::mailbox::{MailFile, MailStore, ReadyMessage};
 use crate::message::PreparedMessage;
 use crate::mime::message_header::{append_without, top_fields};
 use crate::router::dsn::{self, Action, DsnReport};
@@ -167,6 +167,25 @@ pub enum RecordChange {
     New(NewNote),
     /// It gets these items. If it is gone, nothing is written.
     Items(NoteId, Vec<Item>),
+    /// It is the copy of the message in a mailbox of its sender.
+    SentCopy(SentCopy),
+}
+
+/// The copy of a message in a mailbox of its sender.
+#[derive(Clone)]
+pub struct SentCopy {
+    /// The mailbox.
+    pub mailbox: ViewId,
+    /// The mailbox and the UID of the draft that the copy replaces. A draft that is gone is ignored.
+    pub draft: Option<(ViewId, Uid)>,
+    /// The copy.
+    pub message: Arc<ReadyMessage>,
+}
+
+impl std::fmt::Debug for SentCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SentCopy").field("mailbox", &self.mailbox).field("draft", &self.draft).finish_non_exhaustive()
+    }
 }
 
 /// The router, which accepts messages and directs them to their targets.
@@ -717,6 +736,14 @@ fn write_record(transaction: &mut Transaction<'_>, place: usize, change: RecordC
         RecordChange::Items(id, items) => {
             let Some(note) = writer.note(id)? else { return Ok(()) };
             writer.note_update(id, note.header.revision(), &items, &[])?;
+        }
+        RecordChange::SentCopy(SentCopy { mailbox, draft, message }) => {
+            append_all(&mut writer, mailbox, &[message.as_ref()])?;
+            if let Some((drafts, uid)) = draft
+                && let Some(old) = writer.folder_entry(drafts, uid)?
+            {
+                writer.note_delete_from(old.note, drafts)?;
+            }
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use base::networks::Network;
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock, Random};
+use base::{Clock, Name, Random, Uid};
 use directory::{Directory, GroupKind, NewGroup, NewUser, PersonChange};
 use notes::{Access, Databases, Identity, level};
 use store::Store;
@@ -12,7 +12,7 @@ use store::memory::MemoryEngine;
 
 use super::*;
 use crate::limits::{GROUP_TARGETS_PER_HOUR_MAX, KEPT_TARGETS_MAX};
-use crate::mailbox::{MailOptions, NewMessage};
+use crate::mailbox::{Flags, MailOptions, NewMessage};
 use crate::mime::message_header::HeaderFault;
 use crate::router::{AddressResolver as _, RouterOptions};
 
@@ -457,4 +457,35 @@ fn full_disk_is_detected_before_the_message_arrives() {
     assert_eq!(world.service.check_capacity(1_000), Err(Refusal::InsufficientStorage));
     let refused = world.service.submit(request(&["ann@acme.test"], "\r\n")).err().expect("it is refused");
     assert_eq!(refused.refusal, Refusal::InsufficientStorage);
+}
+
+#[test]
+fn the_copy_replaces_the_draft_if_the_message_is_accepted() {
+    let world = World::new();
+    world.mail.create_if_missing("mail/ann.nsf", "ann", &Name::new(ANN), None).expect("a sound store");
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let folder = |name: &str| {
+        let found = file.snapshot().and_then(|snapshot| snapshot.folder(name)).expect("a sound store");
+        found.unwrap_or_else(|| panic!("no mailbox {name}")).id
+    };
+    let (sent, drafts) = (folder("Sent"), folder("Drafts"));
+    let text = "From: ann@acme.test\r\nSubject: x\r\n\r\n";
+    let new = |text: &str| NewMessage { raw: text.as_bytes().to_vec(), flags: Flags::none(), received: None };
+    let draft = file.append(drafts, &[new("Subject: draft\r\n\r\n")]).expect("a sound store").1[0];
+    let counts = || {
+        let snapshot = file.snapshot().expect("a sound store");
+        [sent, drafts].map(|folder| snapshot.status(folder).expect("a sound store").messages)
+    };
+    let submit = |to: &str, draft: Uid| {
+        let message = Arc::new(file.prepare(&new(text)).expect("it is small"));
+        let copy = SentCopy { mailbox: sent, draft: Some((drafts, draft)), message };
+        let request = SubmissionRequest { request_id: "form".to_owned(), ..request(&[to], text) };
+        world.service.submit_with_copy(request, ("mail/ann.nsf".to_owned(), copy)).is_ok()
+    };
+    assert!(!submit("nobody@acme.test", draft));
+    assert_eq!(counts(), [0, 1], "a refused message has no copy");
+    assert!(submit("bob@acme.test", draft));
+    assert_eq!((counts(), world.inbox("bob").len()), ([1, 0], 1));
+    assert!(submit("bob@acme.test", draft), "the repetition is accepted");
+    assert_eq!((counts(), world.inbox("bob").len()), ([1, 0], 1), "and changes nothing");
 }
