@@ -6,8 +6,8 @@ use crate::answer::ProgressCallback;
 use crate::error::{AdminError, AdminResult};
 use crate::request::Request;
 use crate::{
-    connections, databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, replication,
-    servers, sessions, status, views,
+    application_passwords, connections, databases, designs, domains, export, fixup, groups, import, maintenance,
+    people, queue, replication, servers, sessions, status, views,
 };
 
 /// Executes a request on an open data folder.
@@ -20,6 +20,9 @@ pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallb
         Request::Replication(request) => replication::execute(instance, request),
         Request::Server(request) => servers::execute(instance, &request),
         Request::Session(request) => sessions::execute(instance, sessions::open(instance)?.as_ref(), &request),
+        Request::AppPassword(request) => {
+            application_passwords::execute(instance, sessions::open(instance)?.as_ref(), &request)
+        }
         Request::Db(request) => databases::execute(instance, request, report),
         Request::Fixup(request) => fixup::execute(&instance.databases, &request, report),
         Request::Design(request) => designs::execute(instance, &request),

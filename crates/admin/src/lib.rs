@@ -5,7 +5,7 @@
 //! | [`mod@execute`] | execution of any request |
 //! | [`request`], [`answer`], [`error`] | requests; results and progress; errors |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`sessions`] | logins in browsers |
+//! | [`sessions`], [`application_passwords`] | logins in browsers; passwords for programs |
 //! | [`databases`], [`acl`], [`views`] | databases; access control lists; views |
 //! | [`full_text`] | the full-text index of a database |
 //! | [`designs`], [`table`] | templates; import and export of documents as tables |
@@ -22,6 +22,7 @@
 
 pub mod acl;
 pub mod answer;
+pub mod application_passwords;
 mod conflicts;
 pub mod connections;
 pub mod control;

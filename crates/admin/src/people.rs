@@ -142,6 +142,8 @@ fn show(instance: &Instance, name: &str) -> AdminResult {
         ("quota_bytes", json!(person.quota_bytes)),
         ("forward", json!(person.forward)),
         ("password", json!(person.has_password())),
+        ("second_factor", json!(person.second_factor().is_some())),
+        ("application_passwords", json!(person.application_passwords().len())),
         ("disabled", json!(person.disabled)),
         ("deny_list", json!(deny_list.map(|name| name.to_string()))),
     ]))
@@ -186,6 +188,7 @@ fn directory_change(change: &UserUpdate) -> Result<PersonChange, AdminError> {
             (_, true) => Some(false),
             _ => None,
         },
+        remove_second_factor: change.remove_second_factor,
         forward: change.forward.as_deref().map(|text| (text != "none").then(|| text.to_owned())),
         ..PersonChange::default()
     })
@@ -292,7 +295,7 @@ mod tests {
             sample
                 .instance
                 .directory
-                .authenticate("ann", password.as_bytes(), std::net::Ipv4Addr::LOCALHOST.into())
+                .authenticate("ann", password.as_bytes(), &sasl::LoginOrigin::local(sasl::LoginProtocol::Imap))
                 .is_ok()
         };
         assert!(login(PASSWORD) && !login("another one"));

@@ -6,6 +6,7 @@
 //! same error messages.
 
 mod acl;
+mod application_password;
 mod backup;
 mod conflicts;
 mod connection;
@@ -21,6 +22,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings};
+pub use application_password::ApplicationPasswordRequest;
 pub use backup::BackupRequest;
 pub use conflicts::ConflictsRequest;
 pub use connection::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
@@ -57,6 +59,9 @@ pub enum Request {
     /// Lists and ends logins in browsers.
     #[command(subcommand)]
     Session(SessionRequest),
+    /// Makes, lists and revokes application passwords, with which mail clients and other programs log in.
+    #[command(subcommand)]
+    AppPassword(ApplicationPasswordRequest),
     /// Lists, creates, changes, renames, deletes and compacts databases, and manages their access control lists.
     #[command(subcommand)]
     Db(DbRequest),
@@ -237,6 +242,10 @@ pub struct UserUpdate {
     /// Allows logins and mail again.
     #[arg(long)]
     pub enable: bool,
+    /// Removes the second factor, for a user who has lost the authenticator and the recovery codes.
+    #[arg(long)]
+    #[serde(default)]
+    pub remove_second_factor: bool,
 }
 
 /// Requests about groups.

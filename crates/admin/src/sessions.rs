@@ -41,7 +41,7 @@ pub fn execute(instance: &Instance, sessions: &Sessions, request: &SessionReques
 }
 
 /// Returns the canonical name of a user, under which sessions are kept.
-fn login_of(instance: &Instance, user: &str) -> Result<String, AdminError> {
+pub(crate) fn login_of(instance: &Instance, user: &str) -> Result<String, AdminError> {
     Ok(people::find(instance, user)?.name.canonical().to_owned())
 }
 
@@ -60,6 +60,7 @@ fn row(session: &Session) -> Value {
 mod tests {
     use http::sessions::{SessionClient, SessionLogin};
     use sample::Sample;
+    use sasl::LoginPassword;
 
     use super::*;
 
@@ -68,7 +69,8 @@ mod tests {
         let sample = Sample::new();
         let sessions = open(&sample.instance).expect("they open");
         let begin = |user: &str| {
-            let login = SessionLogin { login: login_of(&sample.instance, user).expect("a user"), stamp: 1 };
+            let login = login_of(&sample.instance, user).expect("a user");
+            let login = SessionLogin { login, stamp: 1, password: LoginPassword::Account };
             let client = SessionClient { address: "192.0.2.1".to_owned(), description: "Browser".to_owned() };
             sessions.begin(login, client).expect("a sound store");
         };

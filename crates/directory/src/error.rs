@@ -78,6 +78,15 @@ pub enum Error {
     /// The password cannot be set.
     #[error(transparent)]
     Password(#[from] PasswordError),
+    /// An application password with these properties cannot be made.
+    #[error("the application password cannot be made: {reason}")]
+    ApplicationPassword {
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// The code is not one of the second factor.
+    #[error("the code is wrong or too old; enter the one that the authenticator shows now")]
+    FactorCode,
     /// The operation would exceed a limit.
     #[error("too many {quantity}: at most {max}")]
     Limit {
@@ -149,6 +158,9 @@ pub enum AuthError {
         /// Name of the deny list.
         list: String,
     },
+    /// The password is correct, but the person has a second factor, which this protocol cannot ask for.
+    #[error("the account has a second factor, so an application password is needed")]
+    ApplicationPasswordRequired,
     /// The directory is temporarily unavailable.
     #[error("the directory is not available")]
     Unavailable(#[source] Error),

@@ -22,6 +22,9 @@ pub(crate) const MAIL_QUOTA: &str = "MailQuota";
 pub(crate) const DISABLED: &str = "Disabled";
 pub(crate) const HTTP_PASSWORD: &str = "HTTPPassword";
 pub(crate) const SCRAM_SHA_256: &str = "$ScramSHA256";
+pub(crate) const APPLICATION_PASSWORDS: &str = "$ApplicationPasswords";
+pub(crate) const SECOND_FACTOR: &str = "$SecondFactor";
+pub(crate) const RECOVERY_CODES: &str = "$RecoveryCodes";
 
 pub(crate) const LIST_NAME: &str = "ListName";
 pub(crate) const LIST_DESCRIPTION: &str = "ListDescription";
@@ -106,6 +109,12 @@ pub(crate) fn set_names(items: &mut Vec<Item>, name: &str, values: &[String]) {
 pub(crate) fn set_secret(items: &mut Vec<Item>, name: &str, value: Option<String>) {
     let secret = |value| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, ItemValue::Text(value)) };
     set(items, name, value.map(secret));
+}
+
+/// Sets a protected item outside the summary to a list of texts, or removes it if the list is empty.
+pub(crate) fn set_secrets(items: &mut Vec<Item>, name: &str, values: Vec<String>) {
+    let secret = |values| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, ItemValue::TextList(values)) };
+    set(items, name, (!values.is_empty()).then_some(values).map(secret));
 }
 
 /// Sets an item to a number, or removes it if `value` is `None`.

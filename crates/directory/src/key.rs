@@ -11,10 +11,12 @@
 //! | `f` | path of a mail file, folded | the owner of the mail file |
 //! | `m` | `a` or `n`, and the member as above | the groups that list the member |
 //! | `l` | letter of the kind of note, sort text | all notes of a kind, in order |
+//! | `p` | identifier of an application password | the person who has it |
 //! | `s` | subject of a settings note, folded | the settings note |
 //! | `c` | names of two servers, folded, with a line between them | the connection from the first to the second |
 
 use base::Name;
+use sasl::ApplicationPasswordId;
 
 use crate::address::{Address, fold};
 use crate::limits::KEY_TEXT_BYTES_MAX;
@@ -64,6 +66,11 @@ impl LookupKey {
 
     pub(crate) fn mail_file(path: &str) -> Self {
         Self::new('f', &fold(path))
+    }
+
+    /// Creates the key of an application password.
+    pub(crate) fn application_password(id: ApplicationPasswordId) -> Self {
+        Self::new('p', &id.to_string())
     }
 
     pub(crate) fn settings(subject: &str) -> Self {

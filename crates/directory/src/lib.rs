@@ -8,6 +8,7 @@
 //! | [`resolve`] | resolving an address to the recipients of its mail |
 //! | [`identity`] | the identity of a person for access control lists |
 //! | [`login`] | login with a password or through SCRAM |
+//! | [`application_password`], [`second_factor`] | further passwords of a person, and the codes that the login page asks for |
 //! | `login_account` | the account that a login name stands for, as far as a peer can observe it |
 //! | [`person`], [`group`], [`domain`], [`settings`] | the notes as values |
 //! | [`address`], [`key`] | normalization and comparison |
@@ -24,6 +25,7 @@
 //! The items, keys and limits are described in `docs/directory.md`. This crate uses neither tokio nor files.
 
 pub mod address;
+pub mod application_password;
 pub mod bulk_add;
 pub mod cache;
 pub mod connection;
@@ -46,10 +48,14 @@ pub mod person;
 pub mod person_edit;
 pub mod resolve;
 pub mod scram;
+pub mod second_factor;
 pub mod server_edit;
 mod settings;
 pub mod throttle;
 
+mod code;
+mod credential_edit;
+mod factor_login;
 mod index;
 mod items;
 mod login_account;
@@ -57,6 +63,7 @@ mod record;
 mod transaction;
 
 pub use address::{Address, AddressError};
+pub use application_password::{ApplicationPassword, NewApplicationPassword};
 pub use connection::{Connection, ReplicationType};
 pub use connection_schedule::ConnectionSchedule;
 pub use directory::{Directory, DirectoryOptions, ListPage};
@@ -65,8 +72,9 @@ pub use domain_edit::{DomainChange, NewDomain};
 pub use error::{AuthError, Error, Result};
 pub use group::{Group, GroupKind};
 pub use group_edit::{GroupChange, NewGroup};
-pub use login::{LoginStatistics, ScramExchange};
+pub use login::{AuthenticatedPerson, LoginStatistics, ScramExchange};
 pub use person::Person;
 pub use person_edit::{NewUser, PersonChange};
 pub use resolve::{Resolution, ResolvedRecipients};
+pub use second_factor::{FactorProof, FactorSecret, SecondFactor};
 pub use settings::{IssuedCertificate, ServerDocument};

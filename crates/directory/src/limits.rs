@@ -32,6 +32,18 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Default minimum length of a new password, in characters.
 pub const PASSWORD_CHARACTERS_MIN: usize = 8;
 
+/// Maximum number of application passwords of one person.
+pub const APPLICATION_PASSWORDS_MAX: usize = 50;
+
+/// Maximum length of the name of an application password, in bytes.
+pub const APPLICATION_NAME_BYTES_MAX: usize = 100;
+
+/// Number of recovery codes that a person gets with a second factor.
+pub const RECOVERY_CODES: usize = 10;
+
+/// Maximum length of a code of a second factor as it is typed, in bytes.
+pub const FACTOR_CODE_BYTES_MAX: usize = 64;
+
 /// Maximum argon2 memory that a stored hash may require, in KiB. Each thread that checks logins may need as much.
 pub const ARGON2_MEMORY_KIB_MAX: u32 = 256 << 10;
 

@@ -12,20 +12,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{Clock, Random};
-use sasl::{ClientFinal, ClientFirst};
+use base::{Clock, Random, Timestamp};
+use sasl::{ClientFinal, ClientFirst, LoginOrigin, LoginPassword, LoginProtocol};
 
+use crate::application_password;
 use crate::directory::{Directory, DirectoryOptions};
 use crate::error::{AuthError, Error, Result};
+use crate::key::LookupKey;
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
 use crate::password::{self, Decoy};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
+use crate::record::Record;
 use crate::scram::{self, ProofCheck, ScramKeys};
 use crate::throttle::{LoginThrottle, Network, OpenExchange, ThrottleError};
 
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
+    clock: Arc<dyn Clock>,
     throttle: Arc<LoginThrottle>,
     verified: PasswordCache<PasswordCheck>,
     decoy: Decoy,
@@ -44,7 +48,8 @@ pub struct LoginStatistics {
     pub refused: u64,
     /// Number of logins refused without a check because of too many failures.
     pub throttled: u64,
-    /// Number of logins to accounts that are disabled or on a deny list.
+    /// Number of logins with a right password to accounts that are disabled, on a deny list, or need another password
+    /// for the protocol.
     pub disabled: u64,
     /// Number of logins that could not be checked.
     pub unavailable: u64,
@@ -69,7 +74,9 @@ impl Counts {
             Ok(_) => &self.succeeded,
             Err(AuthError::Refused) => &self.refused,
             Err(AuthError::Throttled { .. }) => &self.throttled,
-            Err(AuthError::Disabled | AuthError::DenyListed { .. }) => &self.disabled,
+            Err(AuthError::Disabled | AuthError::DenyListed { .. } | AuthError::ApplicationPasswordRequired) => {
+                &self.disabled
+            }
             Err(AuthError::Unavailable(_)) => &self.unavailable,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -100,6 +107,7 @@ enum PasswordCheck {
 impl LoginState {
     pub(crate) fn new(options: &DirectoryOptions, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
         Ok(Self {
+            clock: Arc::clone(clock),
             throttle: Arc::new(LoginThrottle::new(options.throttle, Arc::clone(clock))),
             verified: PasswordCache::new(options.verified, Arc::clone(clock), random),
             decoy: Decoy::new(&options.passwords, random)?,
@@ -107,6 +115,14 @@ impl LoginState {
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
             counts: Counts::default(),
         })
+    }
+
+    pub(crate) fn throttle(&self) -> &Arc<LoginThrottle> {
+        &self.throttle
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub(crate) fn set_scram_secret(&mut self, secret: [u8; 32]) {
@@ -141,23 +157,92 @@ impl LoginState {
 }
 
 impl Directory {
-    /// Authenticates a person with a password. Takes the time and the memory of an argon2 hash, unless the same login
+    /// Authenticates a person with the password of the account, or with an application password for the protocol.
+    /// Takes the time and the memory of an argon2 hash, unless it is an application password, or the same login
     /// succeeded recently. The caller bounds the number of concurrent calls.
-    pub fn authenticate(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
-        let outcome = self.check_login(login, password, from);
+    ///
+    /// The password of an account with a second factor is refused ([`AuthError::ApplicationPasswordRequired`]).
+    pub fn authenticate(
+        &self,
+        login: &str,
+        password: &[u8],
+        origin: &LoginOrigin,
+    ) -> Result<AuthenticatedPerson, AuthError> {
+        let outcome = self.check_login(login, password, origin);
         self.credentials().counts.add(&outcome);
         outcome
     }
 
-    /// Returns `true` if [`Directory::authenticate`] would compute no hash, because the same login succeeded recently
-    /// and is not throttled.
-    pub fn is_password_known(&self, login: &str, password: &[u8], from: IpAddr) -> bool {
+    /// Authenticates a person with the password of the account, for a caller that then asks for the second factor if
+    /// the person has one ([`Directory::check_second_factor`]).
+    pub fn authenticate_first_factor(
+        &self,
+        login: &str,
+        password: &[u8],
+        from: IpAddr,
+    ) -> Result<Arc<Person>, AuthError> {
         let attempt = self.password_attempt(login, password, from);
-        attempt.is_ok_and(|attempt| self.credentials().verified.contains(&attempt.proof))
+        let outcome = attempt.and_then(|attempt| self.check_account_password(attempt, password, from));
+        self.credentials().counts.add(&outcome);
+        outcome
     }
 
-    fn check_login(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
-        let PasswordAttempt { person, account, proof } = self.password_attempt(login, password, from)?;
+    /// Authenticates a person with an application password alone, which is a bearer token then (RFC 6750).
+    pub fn authenticate_token(&self, token: &str, origin: &LoginOrigin) -> Result<AuthenticatedPerson, AuthError> {
+        let outcome = self.check_token(token, origin);
+        self.credentials().counts.add(&outcome);
+        outcome
+    }
+
+    /// Returns `true` if [`Directory::authenticate`] would compute no hash, because it is an application password, or
+    /// the same login succeeded recently, and it is not throttled.
+    pub fn is_password_known(&self, login: &str, password: &[u8], origin: &LoginOrigin) -> bool {
+        let is_known = |attempt: &PasswordAttempt| {
+            attempt.application_password(password, origin.protocol).is_some()
+                || self.credentials().verified.contains(&attempt.proof)
+        };
+        self.password_attempt(login, password, origin.ip()).is_ok_and(|attempt| is_known(&attempt))
+    }
+
+    fn check_login(
+        &self,
+        login: &str,
+        password: &[u8],
+        origin: &LoginOrigin,
+    ) -> Result<AuthenticatedPerson, AuthError> {
+        let attempt = self.password_attempt(login, password, origin.ip())?;
+        if let Some((person, password)) = attempt.application_password(password, origin.protocol) {
+            return Ok(AuthenticatedPerson { person: self.admit(person)?, password });
+        }
+        let person = self.check_account_password(attempt, password, origin.ip())?;
+        AuthenticatedPerson { person, password: LoginPassword::Account }.without_second_factor()
+    }
+
+    fn check_token(&self, token: &str, origin: &LoginOrigin) -> Result<AuthenticatedPerson, AuthError> {
+        // A token names no account, so failures count against its network only.
+        let account = format!("token from {}", origin.ip());
+        let attempt = self.credentials().throttle.begin(&account, origin.ip()).map_err(throttle_auth_error)?;
+        let id = application_password::id_of_text(token);
+        let found = match id.map(|id| self.find(&LookupKey::application_password(id))).transpose()?.flatten() {
+            Some(Record::Person(person)) => application_password_of(&person, token.as_bytes(), origin.protocol),
+            _ => None,
+        };
+        let Some((person, password)) = found else {
+            attempt.report_failure();
+            return Err(AuthError::Refused);
+        };
+        attempt.report_success();
+        Ok(AuthenticatedPerson { person: self.admit(person)?, password })
+    }
+
+    /// Checks the password of an account.
+    fn check_account_password(
+        &self,
+        attempt: PasswordAttempt,
+        password: &[u8],
+        from: IpAddr,
+    ) -> Result<Arc<Person>, AuthError> {
+        let PasswordAttempt { person, account, proof } = attempt;
         let credentials = self.credentials();
         let verdict = if credentials.verified.contains(&proof) {
             PasswordCheck::Right
@@ -191,26 +276,34 @@ impl Directory {
     /// Begins a SCRAM-SHA-256 login with the client's first message. Returns the login in progress and the server's
     /// first message. The caller checks the authorization identity after [`Directory::verify_scram`]. If it drops the
     /// login instead, that counts as a failed attempt.
-    pub fn begin_scram(&self, first: &ClientFirst, from: IpAddr) -> Result<(ScramExchange, String), AuthError> {
-        let outcome = self.challenge_scram(first, from);
+    ///
+    /// The client may prove the password of the account or an application password for the protocol.
+    pub fn begin_scram(&self, first: &ClientFirst, origin: &LoginOrigin) -> Result<(ScramExchange, String), AuthError> {
+        let outcome = self.challenge_scram(first, origin);
         if outcome.is_err() {
             self.credentials().counts.add(&outcome);
         }
         outcome
     }
 
-    fn challenge_scram(&self, first: &ClientFirst, from: IpAddr) -> Result<(ScramExchange, String), AuthError> {
+    fn challenge_scram(&self, first: &ClientFirst, origin: &LoginOrigin) -> Result<(ScramExchange, String), AuthError> {
         let login = first.authentication_id.as_str();
         if login.len() > LOGIN_BYTES_MAX {
             return Err(AuthError::Refused);
         }
         let login_account = self.login_account(login)?;
         let credentials = self.credentials();
-        let opened = credentials.throttle.open_exchange(&login_account.throttle_key(), from);
+        let opened = credentials.throttle.open_exchange(&login_account.throttle_key(), origin.ip());
         let attempt = opened.map_err(throttle_auth_error)?;
         let keys = login_account.scram_keys(&credentials.scram_secret, credentials.scram_iterations);
+        let person = login_account.person;
+        let applications = person.as_ref().map(|person| scram_applications(person, &keys, origin.protocol));
+        let applications = applications.unwrap_or_default();
         let (check, server_first) = keys.challenge(first, &scram::nonce(self.random()));
-        Ok((ScramExchange { check, person: login_account.person, attempt }, server_first))
+        let check = check.or(applications.iter().map(|(keys, _)| keys.clone()));
+        let passwords = applications.into_iter().map(|(_, password)| password);
+        let passwords = std::iter::once(LoginPassword::Account).chain(passwords).collect();
+        Ok((ScramExchange { check, person, passwords, attempt }, server_first))
     }
 
     /// Completes a SCRAM login with the client's proof. Returns the person and the server's final message.
@@ -218,9 +311,12 @@ impl Directory {
         &self,
         exchange: ScramExchange,
         last: &ClientFinal,
-    ) -> Result<(Arc<Person>, String), AuthError> {
+    ) -> Result<(AuthenticatedPerson, String), AuthError> {
         let proved = check_proof(exchange, last);
-        let outcome = proved.and_then(|(person, server_final)| Ok((self.admit(person)?, server_final)));
+        let outcome = proved.and_then(|(proved, server_final)| {
+            let person = self.admit(Arc::clone(&proved.person))?;
+            Ok((AuthenticatedPerson { person, ..proved }.without_second_factor()?, server_final))
+        });
         self.credentials().counts.add(&outcome);
         outcome
     }
@@ -280,6 +376,25 @@ impl Directory {
     }
 }
 
+/// A person who has proved a password.
+#[derive(Debug, Clone)]
+pub struct AuthenticatedPerson {
+    /// The person.
+    pub person: Arc<Person>,
+    /// The password.
+    pub password: LoginPassword,
+}
+
+impl AuthenticatedPerson {
+    /// Returns an error if the person must enter a code, too.
+    fn without_second_factor(self) -> Result<Self, AuthError> {
+        if self.password == LoginPassword::Account && self.person.second_factor().is_some() {
+            return Err(AuthError::ApplicationPasswordRequired);
+        }
+        Ok(self)
+    }
+}
+
 /// A login with a password that is not throttled.
 struct PasswordAttempt {
     /// The person with the login name, or `None` if there is none.
@@ -288,6 +403,31 @@ struct PasswordAttempt {
     account: String,
     /// The key of the login in the cache of verified passwords.
     proof: Proof,
+}
+
+impl PasswordAttempt {
+    /// Returns the person and the application password, if it is one of the protocol.
+    fn application_password(&self, password: &[u8], protocol: LoginProtocol) -> Option<(Arc<Person>, LoginPassword)> {
+        application_password_of(self.person.as_ref()?, password, protocol)
+    }
+}
+
+/// Returns the person and the application password, if the person has it for the protocol.
+fn application_password_of(
+    person: &Arc<Person>,
+    password: &[u8],
+    protocol: LoginProtocol,
+) -> Option<(Arc<Person>, LoginPassword)> {
+    let found = person.find_application_password(password, protocol)?;
+    Some((Arc::clone(person), LoginPassword::Application { id: found.id, scope: found.scope }))
+}
+
+/// Returns the application passwords of a person for a protocol that have SCRAM keys with the same challenge as others.
+fn scram_applications(person: &Person, keys: &ScramKeys, protocol: LoginProtocol) -> Vec<(ScramKeys, LoginPassword)> {
+    let known = person.application_passwords().iter().filter(|known| known.is_valid_for(protocol));
+    let with_keys = known.filter_map(|known| Some((known, known.scram.as_ref()?)));
+    let usable = with_keys.filter(|(_, own)| own.has_challenge_of(keys));
+    usable.map(|(it, own)| (own.clone(), LoginPassword::Application { id: it.id, scope: it.scope })).collect()
 }
 
 /// Returns the hash that a person's password is checked against.
@@ -299,6 +439,8 @@ fn stored_hash(person: Option<&Arc<Person>>) -> Option<&str> {
 pub struct ScramExchange {
     check: ProofCheck,
     person: Option<Arc<Person>>,
+    /// The passwords that the keys of the check belong to.
+    passwords: Vec<LoginPassword>,
     attempt: OpenExchange,
 }
 
@@ -309,17 +451,18 @@ impl ScramExchange {
     }
 }
 
-fn check_proof(exchange: ScramExchange, last: &ClientFinal) -> Result<(Arc<Person>, String), AuthError> {
-    let ScramExchange { check, person, attempt } = exchange;
+fn check_proof(exchange: ScramExchange, last: &ClientFinal) -> Result<(AuthenticatedPerson, String), AuthError> {
+    let ScramExchange { check, person, passwords, attempt } = exchange;
     let attempt = attempt.begin().map_err(throttle_auth_error)?;
-    if let (Some(server_final), Some(person)) = (check.verify(last), person) {
+    let proved = check.verify_any(last).and_then(|(place, text)| Some((*passwords.get(place)?, text)));
+    if let (Some((password, server_final)), Some(person)) = (proved, person) {
         attempt.report_success();
-        return Ok((person, server_final));
+        return Ok((AuthenticatedPerson { person, password }, server_final));
     }
     attempt.report_failure();
     Err(AuthError::Refused)
 }
 
-fn throttle_auth_error(throttled: ThrottleError) -> AuthError {
+pub(crate) fn throttle_auth_error(throttled: ThrottleError) -> AuthError {
     AuthError::Throttled { retry_after: throttled.retry_after }
 }

@@ -56,12 +56,14 @@ impl LoginAccount {
 
     /// Returns the SCRAM keys of the person, or keys that match no password if there is no person or the person has no
     /// keys. `secret` and `iterations` are those of unknown accounts.
+    ///
+    /// The keys of application passwords, which have the same challenge, are not among them.
     pub(crate) fn scram_keys(&self, secret: &[u8; 32], iterations: u32) -> ScramKeys {
         if let Some(keys) = self.person.as_ref().and_then(|person| person.scram.as_ref()) {
             return keys.clone();
         }
         let decoy = ScramKeys::decoy(secret, &self.canonical, iterations);
-        match self.namesake.as_ref().and_then(|person| person.scram.as_ref()) {
+        match self.person.as_ref().or(self.namesake.as_ref()).and_then(|person| person.scram_challenge()) {
             Some(known) => decoy.with_challenge_of(known),
             None => decoy,
         }

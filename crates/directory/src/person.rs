@@ -8,12 +8,14 @@ use base::{Name, NoteId};
 use notes::{DatabaseKind, Item};
 
 use crate::address::Address;
+use crate::application_password::ApplicationPassword;
 use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
-use crate::limits::{NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
+use crate::limits::{APPLICATION_PASSWORDS_MAX, NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
 use crate::scram::ScramKeys;
+use crate::second_factor::SecondFactor;
 
 /// Form of person notes.
 pub(crate) const FORM: &str = "Person";
@@ -47,6 +49,8 @@ pub struct Person {
     pub forward: Option<String>,
     pub(crate) password_hash: Option<String>,
     pub(crate) scram: Option<ScramKeys>,
+    pub(crate) application_passwords: Vec<ApplicationPassword>,
+    pub(crate) second_factor: Option<SecondFactor>,
 }
 
 impl Person {
@@ -87,6 +91,12 @@ impl Person {
     #[must_use]
     pub fn has_scram(&self) -> bool {
         self.scram.is_some()
+    }
+
+    /// Returns the second factor, if the person has one.
+    #[must_use]
+    pub fn second_factor(&self) -> Option<&SecondFactor> {
+        self.second_factor.as_ref()
     }
 
     /// Returns the display name: first and last name, or else the common name.
@@ -137,6 +147,12 @@ impl Person {
             forward: items::text(items, items::MAIL_ADDRESS).map(str::to_owned),
             password_hash: items::text(items, items::HTTP_PASSWORD).map(str::to_owned),
             scram: items::text(items, items::SCRAM_SHA_256).and_then(ScramKeys::from_text),
+            application_passwords: items::texts(items, items::APPLICATION_PASSWORDS)
+                .filter_map(ApplicationPassword::from_text)
+                .take(APPLICATION_PASSWORDS_MAX)
+                .collect(),
+            second_factor: items::text(items, items::SECOND_FACTOR)
+                .and_then(|text| SecondFactor::from_texts(text, items::texts(items, items::RECOVERY_CODES))),
         })
     }
 
@@ -158,6 +174,11 @@ impl Person {
         items::set_text(items, items::MAIL_ADDRESS, self.forward.as_deref());
         items::set_secret(items, items::HTTP_PASSWORD, self.password_hash.clone());
         items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(ScramKeys::to_text));
+        let passwords = self.application_passwords.iter().map(ApplicationPassword::to_text).collect();
+        items::set_secrets(items, items::APPLICATION_PASSWORDS, passwords);
+        items::set_secret(items, items::SECOND_FACTOR, self.second_factor.as_ref().map(SecondFactor::to_text));
+        let codes = self.second_factor.as_ref().map(SecondFactor::recovery_texts).unwrap_or_default();
+        items::set_secrets(items, items::RECOVERY_CODES, codes);
     }
 
     /// Checks the person before it is written.
@@ -199,6 +220,11 @@ impl Person {
         keys
     }
 
+    /// Returns the keys of the application passwords.
+    pub(crate) fn application_password_keys(&self) -> impl Iterator<Item = LookupKey> {
+        self.application_passwords.iter().map(|password| LookupKey::application_password(password.id))
+    }
+
     /// Returns the text by which lists of people are sorted: the primary address, or the abbreviated name.
     pub(crate) fn sort_text(&self) -> String {
         self.address().map_or_else(|| self.name.abbreviated(), ToString::to_string)
@@ -211,9 +237,13 @@ impl MemorySize for Person {
         let lists = self.other_names.iter().chain(&self.short_names).map(|text| text.len() + size_of::<String>());
         let addresses = self.addresses.iter().map(|a| a.local().len() + a.domain().len() + size_of::<Address>());
         let secrets = self.password_hash.as_ref().map_or(0, String::len) + self.forward.as_ref().map_or(0, String::len);
+        let applications = self.application_passwords.len() * (size_of::<ApplicationPassword>() + 64);
+        let codes = self.second_factor.as_ref().map_or(0, |factor| factor.recovery_codes() * 32);
         size_of::<Self>()
             + self.name.canonical().len()
             + secrets
+            + applications
+            + codes
             + texts.iter().map(|text| text.len()).sum::<usize>()
             + lists.sum::<usize>()
             + addresses.sum::<usize>()
@@ -270,12 +300,12 @@ pub(crate) fn check_count(quantity: &'static str, count: usize) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use notes::ItemValue;
 
     use super::*;
 
-    fn ann() -> Person {
+    pub(crate) fn ann() -> Person {
         Person {
             note: NoteId(7),
             name: Name::new("Ann Smith/Acme"),
@@ -291,6 +321,8 @@ mod tests {
             forward: Some("ann@home.test".to_owned()),
             password_hash: Some("$argon2id$…".to_owned()),
             scram: Some(ScramKeys::derive(b"pencil", b"salt", 4_096)),
+            application_passwords: Vec::new(),
+            second_factor: None,
         }
     }
 

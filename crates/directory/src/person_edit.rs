@@ -77,6 +77,8 @@ pub struct PersonChange {
     pub quota_bytes: Option<Option<u64>>,
     /// Whether the account is disabled.
     pub disabled: Option<bool>,
+    /// Whether the second factor is removed.
+    pub remove_second_factor: bool,
     /// New forwarding address; `Some(None)` delivers to the mail file again.
     pub forward: Option<Option<String>>,
 }
@@ -92,6 +94,7 @@ impl PersonChange {
             && self.password.is_none()
             && self.quota_bytes.is_none()
             && self.disabled.is_none()
+            && !self.remove_second_factor
             && self.forward.is_none()
     }
 }
@@ -189,6 +192,9 @@ impl Directory {
         change_addresses(&edit, &mut person, change)?;
         person.quota_bytes = change.quota_bytes.unwrap_or(person.quota_bytes);
         person.disabled = change.disabled.unwrap_or(person.disabled);
+        if change.remove_second_factor {
+            person.second_factor = None;
+        }
         if let Some(forward) = &change.forward {
             person.forward.clone_from(forward);
         }
@@ -237,7 +243,7 @@ impl Directory {
         Ok(password::derive_secrets(password, &self.options().passwords, self.random())?)
     }
 
-    fn save_person(&self, mut edit: DirectoryTransaction<'_>, person: Person) -> Result<Arc<Person>> {
+    pub(crate) fn save_person(&self, mut edit: DirectoryTransaction<'_>, person: Person) -> Result<Arc<Person>> {
         let person = Arc::new(person);
         edit.save(&Record::Person(Arc::clone(&person)))?;
         self.commit_durable(edit)?;
@@ -271,6 +277,8 @@ impl Directory {
             forward: new.forward.clone(),
             password_hash: None,
             scram: None,
+            application_passwords: Vec::new(),
+            second_factor: None,
         })
     }
 
@@ -412,7 +420,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address> {
     Address::parse(text.trim()).map_err(|reason| Error::address(text, reason))
 }
 
-fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Person> {
+pub(crate) fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Person> {
     match edit.find_named(login)? {
         Some(Record::Person(person)) => Ok(person.as_ref().clone()),
         _ => Err(Error::not_found(format!("user {login}"))),
@@ -424,7 +432,9 @@ fn secrets_from_hash(hash: &str) -> Result<DerivedSecrets> {
     Ok(DerivedSecrets { hash: hash.to_owned(), scram: None })
 }
 
+/// Sets the password of a person, and revokes the application passwords: a user who changes it wants others out.
 fn set_secrets(person: &mut Person, secrets: Option<DerivedSecrets>) {
+    person.application_passwords.clear();
     let (hash, scram) = secrets.map_or((None, None), |secrets| (Some(secrets.hash), secrets.scram));
     person.password_hash = hash;
     person.scram = scram;

@@ -151,7 +151,10 @@ impl Record {
     pub(crate) fn keys(&self) -> Vec<LookupKey> {
         let mut keys = self.unique_keys();
         let (kind, sort) = match self {
-            Self::Person(person) => (Kind::Person, person.sort_text()),
+            Self::Person(person) => {
+                keys.extend(person.application_password_keys());
+                (Kind::Person, person.sort_text())
+            }
             Self::Group(group) => {
                 keys.extend(group.member_keys());
                 (Kind::Group, group.sort_text())

@@ -83,7 +83,12 @@ impl ScramKeys {
         let salt = Base64::encode_string(&self.salt);
         let server_first = format!("r={}{server_nonce},s={salt},i={}", first.nonce, self.iterations);
         let signed = format!("{},{server_first}", first.bare);
-        (ProofCheck { keys: self, signed }, server_first)
+        (ProofCheck { keys: vec![self], signed }, server_first)
+    }
+
+    /// Returns `true` if other keys have the same challenge: salt and iteration count.
+    pub(crate) fn has_challenge_of(&self, other: &Self) -> bool {
+        (&self.salt, self.iterations) == (&other.salt, other.iterations)
     }
 
     /// Returns the stored form (RFC 5803): `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
@@ -113,26 +118,39 @@ impl ScramKeys {
 /// An exchange that waits for the client's proof.
 #[derive(Debug)]
 pub struct ProofCheck {
-    keys: ScramKeys,
+    /// The keys of the passwords that may be proved. All have the same challenge.
+    keys: Vec<ScramKeys>,
     /// The first two parts of AuthMessage, joined by a comma.
     signed: String,
 }
 
 impl ProofCheck {
+    /// Returns the same exchange for further passwords. Their keys must have the same challenge.
+    pub(crate) fn or(mut self, others: impl Iterator<Item = ScramKeys>) -> Self {
+        self.keys.extend(others);
+        self
+    }
+
     /// Returns the server's final message, which proves that the server knows the keys, or `None` if the client's proof
     /// is wrong.
     #[must_use]
     pub fn verify(self, last: &ClientFinal) -> Option<String> {
+        self.verify_any(last).map(|(_, server_final)| server_final)
+    }
+
+    /// Returns the place of the keys that the client has proved, and the server's final message. Tries all keys.
+    pub(crate) fn verify_any(self, last: &ClientFinal) -> Option<(usize, String)> {
         let Self { keys, signed } = self;
         let signed = format!("{signed},{}", last.without_proof);
-        let signature = hmac(&keys.stored_key, signed.as_bytes());
-        let mut client_key = last.proof;
-        client_key.iter_mut().zip(signature).for_each(|(byte, mask)| *byte ^= mask);
-        let candidate: [u8; HASH_BYTES] = Sha256::digest(client_key).into();
-        if !bool::from(candidate.ct_eq(&keys.stored_key)) {
-            return None;
-        }
-        Some(format!("v={}", Base64::encode_string(&hmac(&keys.server_key, signed.as_bytes()))))
+        let is_proved = |keys: &ScramKeys| {
+            let signature = hmac(&keys.stored_key, signed.as_bytes());
+            let mut client_key = last.proof;
+            client_key.iter_mut().zip(signature).for_each(|(byte, mask)| *byte ^= mask);
+            let candidate: [u8; HASH_BYTES] = Sha256::digest(client_key).into();
+            bool::from(candidate.ct_eq(&keys.stored_key))
+        };
+        let (place, proved) = keys.iter().enumerate().filter(|(_, keys)| is_proved(keys)).last()?;
+        Some((place, format!("v={}", Base64::encode_string(&hmac(&proved.server_key, signed.as_bytes())))))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use notes::Identity;
-use sasl::{Credentials, LoginError, LoginOrigin};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
 
 /// A person who has logged in.
 #[derive(Debug, Clone)]
@@ -12,11 +12,40 @@ pub struct LoggedIn {
     pub identity: Arc<Identity>,
     /// A number that is different after a change of the password.
     pub stamp: u64,
+    /// The password that was used. The identity has no more rights than its scope.
+    pub password: LoginPassword,
+}
+
+/// How far the login of a person has come who has proved the password of the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstFactor {
+    /// The canonical name.
+    pub login: String,
+    /// The state of the password ([`LoggedIn::stamp`]).
+    pub stamp: u64,
+    /// `true` if the person must enter a code of the second factor.
+    pub is_code_needed: bool,
+}
+
+/// A right code of the second factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeProof {
+    /// A code of an authenticator, with its time step. It counts only if none of this or a later step was used.
+    Step(u64),
+    /// A recovery code, which is used up now.
+    RecoveryCode,
 }
 
 /// Logins, and the identities of people. All methods may block.
 pub trait Accounts: Credentials {
     /// Returns the identity of an authenticated login, and registers it for the connection: if the account is changed,
-    /// the connection is ended. With a stamp, fails unless the password is still the one of that time.
-    fn identify(&self, origin: &LoginOrigin, login: &str, stamp: Option<u64>) -> Result<LoggedIn, LoginError>;
+    /// or its application password is revoked, the connection is ended. With a stamp, the login is that of a session,
+    /// and fails unless the password is still the one of that time.
+    fn identify(&self, origin: &LoginOrigin, login: &Login, stamp: Option<u64>) -> Result<LoggedIn, LoginError>;
+
+    /// Checks the password of an account for the login page, which takes no application password.
+    fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError>;
+
+    /// Checks a code of the second factor of somebody who has proved the password.
+    fn check_second_factor(&self, origin: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError>;
 }

@@ -12,6 +12,7 @@
 //! | [`request_body`] | bodies of requests, within the limits of their peer |
 //! | [`request_context`] | what is known about a request besides its header |
 //! | [`login`], [`backend`] | logins by password, token and session; what the server must provide |
+//! | [`pending_logins`] | logins that wait for a code of the second factor |
 //! | [`sessions`] | the sessions of browsers, which are notes of a database |
 //! | [`content`] | contents that are known as a whole: tags and ranges |
 //! | [`origin`] | pages of other origins: who may send what (CSRF, CORS) |
@@ -34,6 +35,7 @@ pub mod header_fields;
 pub mod limits;
 pub mod login;
 pub mod origin;
+pub mod pending_logins;
 pub mod problem;
 pub mod request_body;
 pub mod request_context;

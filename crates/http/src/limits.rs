@@ -53,3 +53,18 @@ pub const SESSIONS_PER_TRANSACTION: usize = 500;
 
 /// Maximum number of routes whose requests are counted separately. Those of further ones count as one.
 pub const ROUTES_MAX: usize = 200;
+
+/// Time for which a login waits for a code of the second factor.
+pub const PENDING_LOGIN_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Number of codes that one login may try.
+pub const CODE_TRIES_MAX: u32 = 5;
+
+/// Maximum number of logins of one person that wait for a code.
+pub const PENDING_LOGINS_PER_PERSON_MAX: usize = 10;
+
+/// Maximum number of logins that wait for a code.
+pub const PENDING_LOGINS_MAX: usize = 10_000;
+
+/// Maximum number of people and application passwords whose last use is kept.
+pub const USES_MAX: usize = 200_000;

@@ -10,10 +10,11 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use notes::Identity;
-use sasl::{LoginError, LoginProtocol, PasswordRequest, TokenRequest};
+use sasl::{Login, LoginError, LoginPassword, LoginProtocol, PasswordRequest, TokenRequest};
 use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 
-use crate::backend::{Accounts, LoggedIn};
+use crate::backend::{Accounts, CodeProof, LoggedIn};
+use crate::pending_logins::PendingLogins;
 use crate::request_context::RequestContext;
 use crate::sessions::{SessionClient, SessionId, SessionLogin, Sessions};
 
@@ -27,8 +28,10 @@ pub const PLAIN_COOKIE: &str = "doublet";
 /// The person for whom a request is executed.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The identity, with all groups.
+    /// The identity, with all groups. It has no more rights than the password permits.
     pub identity: Arc<Identity>,
+    /// The password by which the person is logged in.
+    pub password: LoginPassword,
     /// The session by which the person is logged in, if it is one.
     pub session: Option<SessionId>,
 }
@@ -56,6 +59,24 @@ impl From<LoginError> for Refusal {
     }
 }
 
+/// A login whose password is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BegunLogin {
+    /// The person is logged in.
+    Complete(SessionLogin),
+    /// The person must enter a code. The form has this token.
+    CodeNeeded(String),
+}
+
+/// Reason why a code does not complete a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeRefusal {
+    /// The login has waited too long, or too many codes were wrong. It begins anew.
+    Expired,
+    /// The code was refused.
+    Login(LoginError),
+}
+
 /// Checks the logins of requests.
 #[derive(Clone)]
 pub struct Authenticator {
@@ -63,13 +84,15 @@ pub struct Authenticator {
     pool: WorkerPool,
     login_pool: WorkerPool,
     sessions: Arc<Sessions>,
+    pending: Arc<PendingLogins>,
 }
 
 impl Authenticator {
     /// Creates the check. `login_pool` has the threads that compute password hashes.
     #[must_use]
     pub fn new(accounts: Arc<dyn Accounts>, pool: WorkerPool, login_pool: WorkerPool, sessions: Arc<Sessions>) -> Self {
-        Self { accounts, pool, login_pool, sessions }
+        let pending = Arc::new(PendingLogins::new(&sessions));
+        Self { accounts, pool, login_pool, sessions, pending }
     }
 
     /// Returns the sessions.
@@ -88,8 +111,8 @@ impl Authenticator {
     ) -> Result<Caller, Refusal> {
         let caller = match headers.get(header::AUTHORIZATION) {
             Some(value) => {
-                let identity = self.check_header(context, value, protocol).await?.identity;
-                Caller { identity, session: None }
+                let LoggedIn { identity, password, .. } = self.check_header(context, value, protocol).await?;
+                Caller { identity, password, session: None }
             }
             None => {
                 let token = cookies.iter().find_map(|name| cookie(headers, name)).ok_or(Refusal::Missing)?;
@@ -116,12 +139,12 @@ impl Authenticator {
         let origin = context.origin(protocol);
         let check = move || {
             let login = accounts.check_token(&origin, &request)?;
-            accounts.identify(&origin, &login.name, None)
+            accounts.identify(&origin, &login, None)
         };
         Ok(self.run_login(&context.peer, check).await?)
     }
 
-    /// Checks a name and a password.
+    /// Checks a name and a password of a program. The password of an account with a second factor is refused.
     pub async fn check_password(
         &self,
         context: &RequestContext,
@@ -132,16 +155,77 @@ impl Authenticator {
         let origin = context.origin(protocol);
         let check = move || {
             let login = accounts.check_password(&origin, &request)?;
-            accounts.identify(&origin, &login.name, None)
+            accounts.identify(&origin, &login, None)
         };
         self.run_login(&context.peer, check).await
     }
 
-    async fn run_login(
+    /// Checks the password of the login page. If the person has a second factor, the login waits for a code, and the
+    /// result has the token by which the form of the code refers to it.
+    pub async fn begin_login(
+        &self,
+        context: &RequestContext,
+        request: PasswordRequest,
+    ) -> Result<BegunLogin, LoginError> {
+        let accounts = Arc::clone(&self.accounts);
+        let origin = context.origin(LoginProtocol::Http);
+        let first = self.run_login(&context.peer, move || accounts.check_first_factor(&origin, &request)).await?;
+        let login = SessionLogin { login: first.login, stamp: first.stamp, password: LoginPassword::Account };
+        match first.is_code_needed {
+            false => Ok(BegunLogin::Complete(login)),
+            true => Ok(BegunLogin::CodeNeeded(self.pending.add(login))),
+        }
+    }
+
+    /// Checks the code of a login that waits for one. After a wrong code, the login waits for another one, some times.
+    pub async fn complete_login(
+        &self,
+        context: &RequestContext,
+        token: &str,
+        code: String,
+    ) -> Result<SessionLogin, CodeRefusal> {
+        let login = self.pending.try_code(token).ok_or(CodeRefusal::Expired)?;
+        self.confirm_code(context, &login.login, code).await.map_err(CodeRefusal::Login)?;
+        self.pending.remove(token);
+        Ok(login)
+    }
+
+    /// Checks the password of somebody who is logged in, before a change that needs it.
+    pub async fn confirm_password(&self, context: &RequestContext, request: PasswordRequest) -> Result<(), LoginError> {
+        let accounts = Arc::clone(&self.accounts);
+        let origin = context.origin(LoginProtocol::Http);
+        let check = move || accounts.check_first_factor(&origin, &request).map(drop);
+        self.run_login(&context.peer, check).await
+    }
+
+    /// Checks a code of the second factor of a person, and uses it up.
+    pub async fn confirm_code(&self, context: &RequestContext, login: &str, code: String) -> Result<(), LoginError> {
+        let accounts = Arc::clone(&self.accounts);
+        let sessions = Arc::clone(&self.sessions);
+        let origin = context.origin(LoginProtocol::Http);
+        let name = login.to_owned();
+        let check = move || match accounts.check_second_factor(&origin, &name, &code)? {
+            CodeProof::RecoveryCode => Ok(None),
+            CodeProof::Step(step) => match sessions.use_code(&name, step) {
+                Ok(Some(ticket)) => Ok(Some(ticket)),
+                Ok(None) => Err(LoginError::InvalidCredentials),
+                Err(error) => {
+                    tracing::error!(target: "http", %error, "the use of a code cannot be written");
+                    Err(LoginError::Unavailable)
+                }
+            },
+        };
+        match self.run_login(&context.peer, check).await? {
+            Some(ticket) => self.sessions.durable(ticket).await.map_err(|_| LoginError::Unavailable),
+            None => Ok(()),
+        }
+    }
+
+    async fn run_login<R: Send + 'static>(
         &self,
         peer: &Peer,
-        check: impl FnOnce() -> Result<LoggedIn, LoginError> + Send + 'static,
-    ) -> Result<LoggedIn, LoginError> {
+        check: impl FnOnce() -> Result<R, LoginError> + Send + 'static,
+    ) -> Result<R, LoginError> {
         let label = JobLabel::new(JobOwner::stranger(peer.ip()), "http", "login");
         self.login_pool.run_awaited(label, check).await.map_err(|_| LoginError::Unavailable)?
     }
@@ -153,8 +237,9 @@ impl Authenticator {
         protocol: LoginProtocol,
     ) -> Result<Caller, Refusal> {
         let (session, login) = self.sessions.find(token).ok_or(Refusal::Missing)?;
-        let SessionLogin { login, stamp } = login;
+        let SessionLogin { login, stamp, password } = login;
         let label = JobLabel::new(JobOwner::account(&login), "http", "session");
+        let login = Login::new(login).with_password(password);
         let accounts = Arc::clone(&self.accounts);
         let sessions = Arc::clone(&self.sessions);
         let origin = context.origin(protocol);
@@ -168,7 +253,7 @@ impl Authenticator {
             identified
         });
         match identified.await.map_err(|_| LoginError::Unavailable)? {
-            Ok(LoggedIn { identity, .. }) => Ok(Caller { identity, session: Some(session) }),
+            Ok(LoggedIn { identity, password, .. }) => Ok(Caller { identity, password, session: Some(session) }),
             Err(LoginError::InvalidCredentials | LoginError::AccountDisabled) => Err(Refusal::Missing),
             Err(error) => Err(error.into()),
         }
@@ -180,12 +265,11 @@ impl Authenticator {
         &self,
         context: &RequestContext,
         headers: &HeaderMap,
-        (login, stamp): (&str, u64),
+        login: SessionLogin,
         earlier: Option<&str>,
     ) -> Result<String, LoginError> {
         let client = SessionClient::new(context.peer.ip(), headers.get(header::USER_AGENT));
         let earlier = earlier.map(SessionId::of_token);
-        let login = SessionLogin { login: login.to_owned(), stamp };
         let label = JobLabel::new(JobOwner::account(&login.login), "http", "session");
         let sessions = Arc::clone(&self.sessions);
         let begun = self.pool.run_awaited(label, move || {

@@ -19,7 +19,12 @@ use base::{Clock, Name, NoteId, Random, Timestamp, hex};
 use notes::{
     Access, Acl, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewDatabase, NewNote, Note, level,
 };
+use sasl::{ApplicationPasswordId, LoginPassword, LoginScope};
 use store::Ticket;
+
+mod uses;
+
+pub use uses::Use;
 
 use crate::limits::{
     SESSION_CLIENT_BYTES_MAX, SESSION_USE_INTERVAL, SESSIONS_MAX, SESSIONS_PER_PERSON_MAX, SESSIONS_PER_TRANSACTION,
@@ -46,6 +51,8 @@ const BEGUN_ITEM: &str = "Begun";
 const USED_ITEM: &str = "LastUsed";
 const ADDRESS_ITEM: &str = "Address";
 const CLIENT_ITEM: &str = "Client";
+const APPLICATION_ITEM: &str = "ApplicationPassword";
+const SCOPE_ITEM: &str = "Scope";
 
 /// Lifetimes of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +95,8 @@ pub struct SessionLogin {
     pub login: String,
     /// The state of the password when the session began.
     pub stamp: u64,
+    /// The password by which it began. The login page takes only that of the account.
+    pub password: LoginPassword,
 }
 
 /// The client that began a session.
@@ -133,8 +142,8 @@ impl Session {
     }
 
     fn to_items(&self) -> Vec<Item> {
-        let SessionLogin { login, stamp } = &self.login;
-        vec![
+        let SessionLogin { login, stamp, password } = &self.login;
+        let mut items = vec![
             Item::text(FORM_ITEM, FORM),
             Item::text(LOGIN_ITEM, &**login),
             Item::text(DIGEST_ITEM, hex::lower(&self.id.0)),
@@ -143,7 +152,12 @@ impl Session {
             Item::summary(USED_ITEM, ItemValue::Time(self.used)),
             Item::text(ADDRESS_ITEM, &*self.client.address),
             Item::text(CLIENT_ITEM, &*self.client.description),
-        ]
+        ];
+        if let LoginPassword::Application { id, scope } = password {
+            items.push(Item::text(APPLICATION_ITEM, id.to_string()));
+            items.push(Item::text(SCOPE_ITEM, scope.name()));
+        }
+        items
     }
 
     /// Reads a note. Returns `None` for others than those of sessions.
@@ -154,9 +168,16 @@ impl Session {
             return None;
         }
         let used = time(USED_ITEM)?;
+        let password = match note.text(APPLICATION_ITEM) {
+            None => LoginPassword::Account,
+            Some(id) => LoginPassword::Application {
+                id: ApplicationPasswordId::parse(id)?,
+                scope: LoginScope::parse(&text(SCOPE_ITEM))?,
+            },
+        };
         Some(Self {
             id: SessionId(hex::parse_array(&text(DIGEST_ITEM))?),
-            login: SessionLogin { login: text(LOGIN_ITEM), stamp: text(STAMP_ITEM).parse().ok()? },
+            login: SessionLogin { login: text(LOGIN_ITEM), stamp: text(STAMP_ITEM).parse().ok()?, password },
             client: SessionClient { address: text(ADDRESS_ITEM), description: text(CLIENT_ITEM) },
             begun: time(BEGUN_ITEM)?,
             used,
@@ -176,6 +197,7 @@ pub struct Sessions {
     random: Arc<dyn Random>,
     options: SessionOptions,
     by_id: Mutex<HashMap<SessionId, Session>>,
+    uses: Mutex<HashMap<String, Use>>,
 }
 
 impl Sessions {
@@ -186,14 +208,23 @@ impl Sessions {
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
         options: SessionOptions,
     ) -> notes::Result<Arc<Self>> {
-        let by_id = match find_database(databases)? {
+        let (by_id, uses) = match find_database(databases)? {
             Some(database) => read_all(&database, server)?,
-            None => HashMap::new(),
+            None => (HashMap::new(), HashMap::new()),
         };
         let databases = Arc::clone(databases);
         let server = server.clone();
         let access = Mutex::default();
-        Ok(Arc::new(Self { databases, server, access, clock, random, options, by_id: Mutex::new(by_id) }))
+        Ok(Arc::new(Self {
+            databases,
+            server,
+            access,
+            clock,
+            random,
+            options,
+            by_id: Mutex::new(by_id),
+            uses: Mutex::new(uses),
+        }))
     }
 
     fn access(&self) -> notes::Result<Arc<Access<level::Depositor>>> {
@@ -214,6 +245,11 @@ impl Sessions {
     /// Returns a future that ends when what belongs to a ticket is durable.
     pub async fn durable(&self, ticket: Ticket) -> notes::Result<()> {
         Ok(self.databases.store().durable(ticket).await?)
+    }
+
+    /// Returns the clock and the random numbers.
+    pub(crate) fn sources(&self) -> (Arc<dyn Clock>, Arc<dyn Random>) {
+        (Arc::clone(&self.clock), Arc::clone(&self.random))
     }
 
     /// Returns the absolute lifetime of a session.
@@ -390,19 +426,24 @@ fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Da
     databases.database_create(&NewDatabase::new(SESSIONS_PATH, &title, DatabaseKind::Sessions, acl))
 }
 
-fn read_all(database: &Arc<Database>, server: &Name) -> notes::Result<HashMap<SessionId, Session>> {
+fn read_all(
+    database: &Arc<Database>,
+    server: &Name,
+) -> notes::Result<(HashMap<SessionId, Session>, HashMap<String, Use>)> {
     let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
     let reading = access.read()?;
     let mut found = HashMap::new();
+    let mut uses = HashMap::new();
     reading.for_each_note(NoteId(0), &mut |header| {
         if header.class.is_document() && !header.is_stub() {
             let note = reading.note(header.note)?;
             let session = note.as_ref().and_then(Session::read);
             found.extend(session.map(|session| (session.id, session)));
+            uses.extend(note.as_ref().and_then(Use::read).map(|found| (found.key.clone(), found)));
         }
         Ok(true)
     })?;
-    Ok(found)
+    Ok((found, uses))
 }
 
 #[cfg(test)]
@@ -443,8 +484,11 @@ mod tests {
 
     fn begin(sessions: &Sessions, login: &str) -> String {
         let client = SessionClient { address: "192.0.2.1".to_owned(), description: "Browser".to_owned() };
-        let login = SessionLogin { login: login.to_owned(), stamp: 7 };
-        sessions.begin(login, client).expect("a sound store").0
+        sessions.begin(login_by_password(login), client).expect("a sound store").0
+    }
+
+    fn login_by_password(login: &str) -> SessionLogin {
+        SessionLogin { login: login.to_owned(), stamp: 7, password: LoginPassword::Account }
     }
 
     fn login_of(sessions: &Sessions, token: &str) -> Option<String> {
@@ -486,7 +530,7 @@ mod tests {
         let known = sessions.list(None);
         let reopened = world.open();
         assert_eq!(reopened.list(None), known);
-        assert_eq!(reopened.find(&token), Some((id, SessionLogin { login: "Ann/Acme".to_owned(), stamp: 7 })));
+        assert_eq!(reopened.find(&token), Some((id, login_by_password("Ann/Acme"))));
         assert_eq!(reopened.list(Some("Ann/Acme")).len(), 1);
         let names: Vec<String> = reopened.list(Some("Ann/Acme")).iter().map(|session| session.id.name()).collect();
         assert!(!token.contains(&names[0]));
@@ -514,5 +558,40 @@ mod tests {
         assert_eq!(login_of(&sessions, &tokens[1]), None);
         assert!(login_of(&sessions, &other).is_some());
         assert_eq!(world.open().list(Some("Ann/Acme")).len(), SESSIONS_PER_PERSON_MAX);
+    }
+
+    #[test]
+    fn sessions_keep_the_password_by_which_they_began() {
+        let world = World::new();
+        let sessions = world.open();
+        let client = SessionClient { address: "192.0.2.1".to_owned(), description: String::new() };
+        let id = ApplicationPasswordId([9; 8]);
+        let password = LoginPassword::Application { id, scope: LoginScope::Reading };
+        let login = SessionLogin { password, ..login_by_password("Ann/Acme") };
+        let (token, _) = sessions.begin(login.clone(), client).expect("a sound store");
+        assert_eq!(world.open().find(&token).map(|(_, login)| login), Some(login));
+    }
+
+    #[test]
+    fn uses_are_kept_and_codes_are_used_once_across_a_restart() {
+        let world = World::new();
+        let sessions = world.open();
+        let is_new =
+            |sessions: &Sessions, login: &str, step| sessions.use_code(login, step).expect("a sound store").is_some();
+        assert!(is_new(&sessions, "Ann/Acme", 7) && !is_new(&sessions, "Ann/Acme", 7));
+        assert!(is_new(&sessions, "Bob/Acme", 7), "that of another person");
+        let reopened = world.open();
+        assert!(!is_new(&reopened, "Ann/Acme", 6) && is_new(&reopened, "Ann/Acme", 8));
+        assert_eq!(reopened.list(None), [], "a use is no session");
+        let (id, address) = (ApplicationPasswordId([9; 8]), IpAddr::from([192, 0, 2, 1]));
+        reopened.use_application_password(id, address, sasl::LoginProtocol::Imap);
+        let used = world.open().application_password_use(id).expect("it was written");
+        assert_eq!((used.address.as_str(), used.protocol.as_str()), ("192.0.2.1", "imap"));
+        world.clock.advance(Duration::from_secs(1));
+        reopened.use_application_password(id, address, sasl::LoginProtocol::Jmap);
+        assert_eq!(reopened.application_password_use(id).map(|used| used.protocol).as_deref(), Some("jmap"));
+        assert_eq!(world.open().application_password_use(id), Some(used), "it is not written each time");
+        reopened.forget_application_password(id).expect("a sound store");
+        assert_eq!((reopened.application_password_use(id), world.open().application_password_use(id)), (None, None));
     }
 }

@@ -29,7 +29,7 @@ impl Credentials for OnlyUser {
 }
 
 impl Accounts for OnlyUser {
-    fn open(&self, _: &LoginOrigin, _: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, _: &LoginOrigin, _: &Login) -> Result<MailFile, LoginError> {
         self.0.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).map_err(|_| LoginError::Unavailable)
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use mail::mailbox::MailFile;
-use sasl::{Credentials, LoginError, LoginOrigin};
+use sasl::{Credentials, Login, LoginError, LoginOrigin};
 
 /// A function that returns the full-text index, or `None` if the server has none. May block.
 pub type FullTextProvider = Arc<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
@@ -15,6 +15,7 @@ pub type FullTextProvider = Arc<dyn Fn() -> search::Result<Option<Arc<search::Fu
 /// Access to passwords and mail files.
 pub trait Accounts: Credentials {
     /// Opens the mail file of an authenticated login over a connection. The termination of the connection is signalled
-    /// when the identity with which the file was opened changes.
-    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError>;
+    /// when the identity with which the file was opened changes. Within the scope of the login's password, the file has
+    /// the rights of the person.
+    fn open(&self, origin: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError>;
 }

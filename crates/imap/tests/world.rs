@@ -197,7 +197,8 @@ impl Credentials for MemoryAccounts {
 }
 
 impl Accounts for MemoryAccounts {
-    fn open(&self, _: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, _: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError> {
+        let login = login.authorization.as_str();
         let person = Identity::person(format!("{login}@demo.test").as_str());
         let identity = Arc::new(person.authenticated(AuthenticationMethod::Password));
         self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)

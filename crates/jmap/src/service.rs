@@ -32,7 +32,7 @@ use http::origin::{Origins, Sender};
 use http::problem::Problem;
 use http::statistics::with_route_names;
 use http::{Authenticator, Refusal, RequestContext};
-use sasl::{LoginError, LoginProtocol};
+use sasl::{LoginError, LoginProtocol, LoginScope};
 use store::{Store, Ticket};
 use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
@@ -122,7 +122,12 @@ impl Service {
     async fn caller(&self, context: &RequestContext, headers: &HeaderMap) -> Result<Caller, Problem> {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
-        found.map(|caller| Caller { login: caller.login().to_owned(), scope: Scope::All }).map_err(refusal)
+        let caller = found.map_err(refusal)?;
+        let scope = match caller.password.scope() {
+            LoginScope::All => Scope::All,
+            LoginScope::Reading => Scope::Reading,
+        };
+        Ok(Caller { login: caller.login().to_owned(), scope })
     }
 
     /// Runs work for a person on a worker, and waits until what it has read or written is durable.
@@ -158,6 +163,10 @@ fn refusal(refusal: Refusal) -> Problem {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many failed logins; wait a minute")
         }
         Refusal::Login(LoginError::Unavailable) => unavailable(),
+        Refusal::Login(LoginError::ApplicationPasswordRequired) => Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "this account has a second factor: log in with an application password, which you make in the web mail",
+        ),
         Refusal::Login(_) => Problem::new(StatusCode::UNAUTHORIZED, "the name or the password is wrong"),
     }
 }

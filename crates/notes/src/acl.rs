@@ -259,6 +259,9 @@ pub struct Identity {
     pub is_operator_tool: bool,
     /// The proof by which the name was established.
     pub authentication: AuthenticationMethod,
+    /// `true` if the identity may only read, whatever the ACL permits: somebody has logged in with an application
+    /// password for reading.
+    pub is_reading_only: bool,
 }
 
 impl Identity {
@@ -292,6 +295,12 @@ impl Identity {
         Self { authentication, ..self }
     }
 
+    /// Returns the same identity with the right to read only.
+    #[must_use]
+    pub fn reading_only(self) -> Self {
+        Self { is_reading_only: true, ..self }
+    }
+
     /// Returns `true` if the identity is anonymous or established its name only with a password.
     fn is_weakly_authenticated(&self) -> bool {
         self.name.is_empty() || self.authentication == AuthenticationMethod::Password
@@ -316,6 +325,12 @@ pub struct Rights {
 impl Rights {
     fn none() -> Self {
         Self { level: AclLevel::NoAccess, flags: AclFlags::NONE, roles: BTreeSet::new() }
+    }
+
+    /// Returns these rights without those to change anything. A Depositor, who may only create documents, has none.
+    fn without_writing(self) -> Self {
+        let level = if self.level >= AclLevel::Reader { AclLevel::Reader } else { AclLevel::NoAccess };
+        Self { level, flags: self.flags.intersection(AclFlags::PUBLIC_READER), ..self }
     }
 
     /// Returns these rights capped at a level.
@@ -417,7 +432,8 @@ impl Acl {
             return Rights { level, flags: AclFlags::included_in(level), roles: self.roles.clone() };
         }
         let found = self.rights_from_entries(identity);
-        if identity.is_weakly_authenticated() { found.capped_at(self.max_internet_access) } else { found }
+        let found = if identity.is_weakly_authenticated() { found.capped_at(self.max_internet_access) } else { found };
+        if identity.is_reading_only { found.without_writing() } else { found }
     }
 
     /// Returns the rights that the entries grant to an identity, before the cap for passwords.

@@ -4,11 +4,12 @@
 //! block and are called on worker threads.
 
 use mail::mailbox::MailFile;
-use sasl::{Credentials, LoginError, LoginOrigin};
+use sasl::{Credentials, Login, LoginError, LoginOrigin};
 
 /// Access to passwords and mail files.
 pub trait Accounts: Credentials {
     /// Opens the mail file of an authenticated login over a connection. The termination of the connection is signalled
-    /// when the identity with which the file was opened changes.
-    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError>;
+    /// when the identity with which the file was opened changes. Within the scope of the login's password, the file has
+    /// the rights of the person.
+    fn open(&self, origin: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError>;
 }

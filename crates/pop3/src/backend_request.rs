@@ -201,7 +201,7 @@ fn into_response(done: mail::Result<DurableResponse>) -> DurableResponse {
 /// Opens the inbox of a login. If that fails, the connection is no longer logged in.
 fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse {
     let origin = peer.login_origin(LoginProtocol::Pop3);
-    let opened = match accounts.open(&origin, &login.authorization) {
+    let opened = match accounts.open(&origin, login) {
         Ok(file) => into_response(list(&login.authorization, Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
     };

@@ -7,6 +7,7 @@ use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Identity, Level, NoteHeader, Writer, level};
 use proto::v1;
 use proto::v1::database_key::Key;
+use sasl::LoginScope;
 
 use crate::admission::Caller;
 use crate::convert::{self, NoteKey};
@@ -83,7 +84,11 @@ impl CallContext {
     /// Returns the caller's identity for ACL checks, with the current group memberships.
     pub(crate) fn identity(&self) -> Result<Arc<Identity>> {
         if let Some(person) = self.person()? {
-            return Ok(self.services.directory.identity(&person)?);
+            let identity = self.services.directory.identity(&person)?;
+            return Ok(match self.caller.session()?.scope {
+                LoginScope::All => identity,
+                LoginScope::Reading => Arc::new(identity.as_ref().clone().reading_only()),
+            });
         }
         let session = self.caller.session()?;
         match &session.owner {

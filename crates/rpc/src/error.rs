@@ -176,6 +176,11 @@ fn login_status(error: LoginError) -> (Code, &'static str, &'static str) {
         LoginError::MechanismNotOffered => {
             (Code::Unimplemented, "unsupported", "this server does not support this mechanism")
         }
+        LoginError::ApplicationPasswordRequired => (
+            Code::Unauthenticated,
+            "application-password",
+            "this account has a second factor: use an application password, which you make in the web mail",
+        ),
         LoginError::MailFileElsewhere => {
             (Code::FailedPrecondition, "other-server", "the mail file of this account is on another server")
         }

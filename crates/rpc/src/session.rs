@@ -18,6 +18,7 @@ use base::sync::{Mutex, MutexGuard};
 use base::{Clock, Name, Random, Timestamp};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sasl::{Login, LoginScope};
 use subtle::ConstantTimeEq;
 use wire::{JobOwner, SessionTermination};
 
@@ -75,6 +76,8 @@ pub struct Session {
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold: the share of the account.
     pub budget: MemoryBudget,
+    /// What the password of the login permits.
+    pub scope: LoginScope,
     /// The certificate of a server; `None` for people.
     pub certificate: Option<ServerCertificate>,
     id: [u8; ID_BYTES],
@@ -111,6 +114,7 @@ impl Session {
             owner,
             ends: None,
             budget,
+            scope: LoginScope::All,
             certificate: None,
             id: [0; ID_BYTES],
             secret: [0; SECRET_BYTES],
@@ -193,12 +197,14 @@ impl Sessions {
     }
 
     /// Starts a session for an authenticated person. Returns its token and the session.
-    pub fn begin(&self, login: String, slot: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
+    pub fn begin(&self, login: Login, slot: Box<dyn SessionSlot>) -> Result<(String, Arc<Session>)> {
         let mut id = [0; ID_BYTES];
         let mut secret = [0; SECRET_BYTES];
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
+        let scope = login.password.scope();
+        let login = login.authorization;
         let job_owner = JobOwner::account(&login);
         let budget = self.memory.share_of(&MemoryOwner::account(&login));
         let owner = SessionOwner::Person(login);
@@ -208,6 +214,7 @@ impl Sessions {
             job_owner,
             ends: Some(self.clock.now().after(self.limits.age)),
             budget,
+            scope,
             certificate: None,
             id,
             secret,
@@ -350,7 +357,7 @@ mod tests {
     impl World {
         fn log_in(&self, login: &str) -> Result<String> {
             let slot = Box::new(TestSlot(SessionTermination::default()));
-            self.sessions.begin(login.to_owned(), slot).map(|(token, _)| token)
+            self.sessions.begin(Login::new(login), slot).map(|(token, _)| token)
         }
 
         fn is_valid(&self, token: &str) -> bool {

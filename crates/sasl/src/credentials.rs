@@ -12,6 +12,7 @@
 //!   [`LoginError::NotAuthorized`] or, if even that would reveal too much, [`LoginError::InvalidCredentials`];
 //! - return [`LoginError::AccountDisabled`] only after the credentials were verified.
 
+use crate::application_password::LoginPassword;
 use crate::error::LoginError;
 use crate::protocol::LoginOrigin;
 use crate::request::{CertificateRequest, ClientFinal, ClientFirst, PasswordRequest, TokenRequest};
@@ -23,14 +24,22 @@ pub struct Login {
     pub name: String,
     /// The identity to act as, in its canonical spelling. Mostly the same as `name`.
     pub authorization: String,
+    /// The password that was used. A protocol must not permit more than its scope.
+    pub password: LoginPassword,
 }
 
 impl Login {
-    /// Creates the login of an identity that acts for itself.
+    /// Creates the login of an identity that acts for itself, with the password of its account.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { authorization: name.clone(), name }
+        Self { authorization: name.clone(), name, password: LoginPassword::Account }
+    }
+
+    /// Returns the same login with another password.
+    #[must_use]
+    pub fn with_password(self, password: LoginPassword) -> Self {
+        Self { password, ..self }
     }
 }
 

@@ -41,6 +41,10 @@ pub enum LoginError {
     /// The client cancelled the exchange.
     #[error("the exchange was cancelled")]
     Cancelled,
+    /// The password is that of an account with a second factor, which only the login page can ask for. Other programs
+    /// need an application password.
+    #[error("the account has a second factor: use an application password")]
+    ApplicationPasswordRequired,
     /// The credentials are right, but the mail file of the account is on another server.
     #[error("the mail file of this account is on another server")]
     MailFileElsewhere,
@@ -68,6 +72,7 @@ impl LoginError {
             Self::InvalidCredentials
             | Self::AccountDisabled
             | Self::NotAuthorized
+            | Self::ApplicationPasswordRequired
             | Self::Throttled
             | Self::Malformed
             | Self::TooLong

@@ -5,6 +5,7 @@
 //! | [`credentials`] | [`Credentials`] and [`ScramServer`], which the server implements, and [`Login`], their outcome |
 //! | [`request`] | the requests to [`Credentials`], also for logins without SASL (USER/PASS, LOGIN, HTTP Basic) |
 //! | [`error`] | [`LoginError`], from which each protocol makes its replies |
+//! | [`application_password`] | further passwords of an account, and what they permit |
 //! | [`protocol`] | the protocols, and the origin of a login |
 //! | [`mechanism`], [`context`] | the mechanisms, and those that a connection offers |
 //! | [`channel_binding`] | the channel bindings of a TLS connection |
@@ -49,6 +50,7 @@
 //! SASLprep (RFC 4013), the lookup of accounts and throttling, which belong to the directory, and security layers
 //! (RFC 4422 §3.7), which TLS replaces.
 
+pub mod application_password;
 pub mod channel_binding;
 pub mod context;
 pub mod credentials;
@@ -67,6 +69,7 @@ pub mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use application_password::{APPLICATION_PROTOCOLS, ApplicationPasswordId, LoginPassword, LoginScope};
 pub use channel_binding::{ChannelBinding, ChannelBindingType};
 pub use context::{Context, OAuthDiscovery};
 pub use credentials::{Credentials, Login, LoginRegistration, ScramServer, ScramSuccess};

@@ -58,7 +58,7 @@ impl Credentials for Accounts {
 fn act(name: &str, authorization_id: Option<&str>) -> Result<Login, LoginError> {
     match authorization_id {
         None => Ok(Login::new(name)),
-        Some("boss") => Ok(Login { name: name.to_owned(), authorization: "boss".to_owned() }),
+        Some("boss") => Ok(Login { authorization: "boss".to_owned(), ..Login::new(name) }),
         Some(_) => Err(LoginError::NotAuthorized),
     }
 }

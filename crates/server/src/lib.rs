@@ -6,6 +6,7 @@
 pub mod admin_http;
 mod configured_networks;
 pub mod counters;
+mod credential_backend;
 pub mod database_creator;
 pub mod descriptors;
 pub mod jmap_backend;

@@ -6,19 +6,21 @@
 use std::sync::Arc;
 
 use base::Name;
-use directory::{AuthError, Directory, Person, ScramExchange};
+use directory::{AuthError, AuthenticatedPerson, Directory, FactorProof, Person, ScramExchange};
+use http::Sessions;
+use http::backend::{CodeProof, FirstFactor, LoggedIn};
 use instance::Instance;
 use mail::mailbox::{MailFile, MailStore};
 use notes::Identity;
 use sasl::{
-    ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginRegistration,
-    PasswordRequest, ScramServer, ScramSuccess,
+    ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginPassword, LoginProtocol,
+    LoginRegistration, LoginScope, PasswordRequest, ScramServer, ScramSuccess, TokenRequest,
 };
 use wire::{PoolOptions, SessionTermination};
 
 use crate::counters::LoginCounters;
 use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX};
-use crate::session_registry::{SessionRegistration, SessionRegistry};
+use crate::session_registry::{RegisteredLogin, SessionRegistration, SessionRegistry};
 
 /// Returns the options of the pool that checks logins with this number of threads.
 ///
@@ -46,6 +48,8 @@ struct LoginCheck {
     directory: Arc<Directory>,
     sessions: Arc<SessionRegistry>,
     counts: LoginCounters,
+    /// Records the uses of application passwords.
+    uses: Arc<Sessions>,
 }
 
 /// A SCRAM exchange that waits for the client's proof.
@@ -85,9 +89,10 @@ impl LoginCheck {
     fn admit(
         &self,
         origin: &LoginOrigin,
-        person: &Person,
+        proved: &AuthenticatedPerson,
         authorization_id: Option<&str>,
     ) -> Result<Login, LoginError> {
+        let AuthenticatedPerson { person, password } = proved;
         let name = &person.name;
         if let Some(identity) = authorization_id
             && !self.directory.is_name_of(identity, person).map_err(|error| unavailable("login", &error))?
@@ -96,8 +101,12 @@ impl LoginCheck {
             tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %name, identity, "refused to act as another identity");
             return Err(LoginError::NotAuthorized);
         }
-        if self.sessions.register_login(origin.connection, person, &self.directory) {
-            return Ok(Login::new(name.canonical()));
+        let login = RegisteredLogin { person, password: *password, is_browser_session: false };
+        if self.sessions.register_login(origin.connection, &login, &self.directory) {
+            if let Some(id) = password.application() {
+                self.uses.use_application_password(id, origin.ip(), origin.protocol);
+            }
+            return Ok(Login::new(name.canonical()).with_password(*password));
         }
         tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %name, "refused a login: the account was changed in the meantime");
         Err(LoginError::InvalidCredentials)
@@ -105,11 +114,11 @@ impl LoginCheck {
 }
 
 impl Logins {
-    /// Creates the service.
+    /// Creates the service. `uses` records when application passwords were used.
     #[must_use]
-    pub fn new(instance: &Instance, sessions: Arc<SessionRegistry>) -> Arc<Self> {
-        let gate =
-            LoginCheck { directory: Arc::clone(&instance.directory), sessions, counts: LoginCounters::default() };
+    pub fn new(instance: &Instance, sessions: Arc<SessionRegistry>, uses: Arc<Sessions>) -> Arc<Self> {
+        let directory = Arc::clone(&instance.directory);
+        let gate = LoginCheck { directory, sessions, counts: LoginCounters::default(), uses };
         Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&instance.mail) })
     }
 
@@ -130,11 +139,12 @@ impl Logins {
     }
 
     /// Opens the mail file of a login, and registers the identity that its session keeps.
-    fn mail_file(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+    fn mail_file(&self, origin: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError> {
         let LoginCheck { directory, sessions, .. } = &*self.gate;
         let generation = directory.generation();
-        let person = self.person(login)?;
+        let person = self.person(&login.authorization)?;
         let identity = directory.identity(&person).map_err(|error| unavailable("login", &error))?;
+        let identity = within_scope(identity, login.password.scope());
         let file = self.open_mail_file(&person, &identity)?;
         if sessions.register_identity(origin.connection, &identity, directory, generation) {
             return Ok(file);
@@ -177,17 +187,26 @@ impl Logins {
 impl Credentials for Logins {
     fn check_password(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
         let login = request.authentication_id();
-        let proved = self.gate.directory.authenticate(login, request.password().as_bytes(), origin.ip());
+        let proved = self.gate.directory.authenticate(login, request.password().as_bytes(), origin);
         let outcome = proved
             .map_err(|error| denied(error, origin, login))
-            .and_then(|person| self.gate.admit(origin, &person, request.authorization_id()));
+            .and_then(|proved| self.gate.admit(origin, &proved, request.authorization_id()));
         self.gate.counts.add(origin.protocol, &outcome);
         outcome
     }
 
     fn is_password_known(&self, origin: &LoginOrigin, request: &PasswordRequest) -> bool {
         let password = request.password().as_bytes();
-        self.gate.directory.is_password_known(request.authentication_id(), password, origin.ip())
+        self.gate.directory.is_password_known(request.authentication_id(), password, origin)
+    }
+
+    fn check_token(&self, origin: &LoginOrigin, request: &TokenRequest) -> Result<Login, LoginError> {
+        let proved = self.gate.directory.authenticate_token(request.token.reveal(), origin);
+        let outcome = proved
+            .map_err(|error| denied(error, origin, "the owner of a token"))
+            .and_then(|proved| self.gate.admit(origin, &proved, request.authorization_id.as_deref()));
+        self.gate.counts.add(origin.protocol, &outcome);
+        outcome
     }
 
     fn begin_scram(
@@ -195,7 +214,7 @@ impl Credentials for Logins {
         origin: &LoginOrigin,
         first: &ClientFirst,
     ) -> Result<(Box<dyn ScramServer>, String), LoginError> {
-        let begun = self.gate.directory.begin_scram(first, origin.ip());
+        let begun = self.gate.directory.begin_scram(first, origin);
         let begun = begun.map_err(|error| denied(error, origin, &first.authentication_id));
         if begun.is_err() {
             self.gate.counts.add(origin.protocol, &begun);
@@ -215,8 +234,8 @@ impl ScramServer for ScramCheck {
         let Self { gate, origin, first, exchange } = *self;
         let proved = gate.directory.verify_scram(exchange, last);
         let proved = proved.map_err(|error| denied(error, &origin, &first.authentication_id));
-        let outcome = proved.and_then(|(person, server_final)| {
-            let login = gate.admit(&origin, &person, first.authorization_id.as_deref())?;
+        let outcome = proved.and_then(|(proved, server_final)| {
+            let login = gate.admit(&origin, &proved, first.authorization_id.as_deref())?;
             let sessions = Some(Arc::clone(&gate.sessions));
             let registration = UnconfirmedLogin { sessions, connection: origin.connection };
             Ok(ScramSuccess { login, server_final, registration: Some(Box::new(registration)) })
@@ -243,6 +262,7 @@ fn denied(error: AuthError, origin: &LoginOrigin, login: &str) -> LoginError {
             match error {
                 AuthError::Disabled | AuthError::DenyListed { .. } => LoginError::AccountDisabled,
                 AuthError::Throttled { .. } => LoginError::Throttled,
+                AuthError::ApplicationPasswordRequired => LoginError::ApplicationPasswordRequired,
                 AuthError::Refused | AuthError::Unavailable(_) => LoginError::InvalidCredentials,
             }
         }
@@ -254,19 +274,27 @@ fn peer(origin: &LoginOrigin) -> String {
     origin.address.map_or_else(|| "local".to_owned(), |address| address.to_string())
 }
 
+/// Returns an identity with the rights that the password of a login permits.
+fn within_scope(identity: Arc<Identity>, scope: LoginScope) -> Arc<Identity> {
+    match scope {
+        LoginScope::All => identity,
+        LoginScope::Reading => Arc::new(identity.as_ref().clone().reading_only()),
+    }
+}
+
 fn unavailable(what: &str, error: &dyn std::fmt::Display) -> LoginError {
     tracing::error!(target: "login", %error, "the {what} is not available");
     LoginError::Unavailable
 }
 
 impl imap::backend::Accounts for Logins {
-    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, origin: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError> {
         self.mail_file(origin, login)
     }
 }
 
 impl pop3::backend::Accounts for Logins {
-    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, origin: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError> {
         self.mail_file(origin, login)
     }
 }
@@ -278,16 +306,11 @@ impl rpc::backend::Accounts for Logins {
 }
 
 impl http::backend::Accounts for Logins {
-    fn identify(
-        &self,
-        origin: &LoginOrigin,
-        login: &str,
-        stamp: Option<u64>,
-    ) -> Result<http::backend::LoggedIn, LoginError> {
+    fn identify(&self, origin: &LoginOrigin, login: &Login, stamp: Option<u64>) -> Result<LoggedIn, LoginError> {
         let LoginCheck { directory, sessions, .. } = &*self.gate;
         let failed = |error: directory::Error| unavailable("login", &error);
         let generation = directory.generation();
-        let person = directory.person(login).map_err(failed)?.ok_or(LoginError::InvalidCredentials)?;
+        let person = directory.person(&login.authorization).map_err(failed)?.ok_or(LoginError::InvalidCredentials)?;
         if !directory.may_log_in(&person).map_err(failed)? {
             return Err(LoginError::AccountDisabled);
         }
@@ -295,13 +318,47 @@ impl http::backend::Accounts for Logins {
         if stamp.is_some_and(|stamp| stamp != present) {
             return Err(LoginError::InvalidCredentials);
         }
+        let password = login.password;
+        // The session of one protocol is none of another for which the password is not valid.
+        let is_valid = |id| person.application_password(id).is_some_and(|known| known.is_valid_for(origin.protocol));
+        if !password.application().is_none_or(is_valid) {
+            return Err(LoginError::InvalidCredentials);
+        }
         let identity = directory.identity(&person).map_err(failed)?;
-        let is_registered = sessions.register_login(origin.connection, &person, directory)
+        let is_browser_session = stamp.is_some() && password == LoginPassword::Account;
+        let registered = RegisteredLogin { person: &person, password, is_browser_session };
+        let is_registered = sessions.register_login(origin.connection, &registered, directory)
             && sessions.register_identity(origin.connection, &identity, directory, generation);
         match is_registered {
-            true => Ok(http::backend::LoggedIn { identity, stamp: present }),
+            true => Ok(LoggedIn { identity: within_scope(identity, password.scope()), stamp: present, password }),
             false => Err(LoginError::Unavailable),
         }
+    }
+
+    fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError> {
+        let LoginCheck { directory, counts, .. } = &*self.gate;
+        let name = request.authentication_id();
+        let proved = directory.authenticate_first_factor(name, request.password().as_bytes(), origin.ip());
+        let proved = proved.map_err(|error| denied(error, origin, name));
+        let is_code_needed = proved.as_ref().is_ok_and(|person| person.second_factor().is_some());
+        if !is_code_needed {
+            counts.add(origin.protocol, &proved);
+        }
+        let person = proved?;
+        Ok(FirstFactor { login: person.name.canonical().to_owned(), stamp: person.password_stamp(), is_code_needed })
+    }
+
+    fn check_second_factor(&self, origin: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
+        let proved = self.gate.directory.check_second_factor(login, code, origin.ip());
+        let outcome = proved.map_err(|error| denied(error, origin, login));
+        self.gate.counts.add(origin.protocol, &outcome);
+        Ok(match outcome? {
+            FactorProof::Step(step) => CodeProof::Step(step),
+            FactorProof::RecoveryCode => {
+                tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login, "logged in with a recovery code");
+                CodeProof::RecoveryCode
+            }
+        })
     }
 }
 
@@ -325,7 +382,8 @@ mod tests {
     use sample::{PASSWORD, Sample};
 
     fn logins(sample: &Sample) -> Arc<Logins> {
-        Logins::new(&sample.instance, Arc::default())
+        let uses = admin::sessions::open(&sample.instance).expect("they open");
+        Logins::new(&sample.instance, Arc::default(), uses)
     }
 
     fn check(logins: &Logins, protocol: LoginProtocol, login: &str, password: &str) -> Result<String, LoginError> {
@@ -376,7 +434,7 @@ mod tests {
     fn missing_mail_file_is_created_for_its_owner() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        let open = |login: &str| logins.mail_file(&LoginOrigin::local(LoginProtocol::Imap), login);
+        let open = |login: &str| logins.mail_file(&LoginOrigin::local(LoginProtocol::Imap), &Login::new(login));
         let file = open("CN=ann/O=acme.test").expect("the mail file exists");
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
@@ -395,14 +453,15 @@ mod tests {
         let directory = &sample.instance.directory;
         let ann = directory.person("ann").expect("a lookup").expect("the user exists");
         let register = || {
-            assert!(sessions.register_login(session.number(), &ann, directory));
+            assert!(sessions.register_login(session.number(), &RegisteredLogin::new(&ann), directory));
             Box::new(UnconfirmedLogin { sessions: Some(Arc::clone(&sessions)), connection: session.number() })
         };
         drop(register());
         assert_eq!(sessions.logged_in_count(), 0);
         register().confirm();
         assert_eq!(sessions.logged_in_count(), 1);
-        let logins = Logins::new(&sample.instance, Arc::clone(&sessions));
+        let uses = admin::sessions::open(&sample.instance).expect("they open");
+        let logins = Logins::new(&sample.instance, Arc::clone(&sessions), uses);
         logins.end_login(&LoginOrigin { connection: session.number(), ..LoginOrigin::local(LoginProtocol::Imap) });
         assert_eq!(sessions.logged_in_count(), 0);
     }

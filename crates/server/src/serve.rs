@@ -216,8 +216,8 @@ impl Server {
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
         let sessions: Arc<SessionRegistry> = Arc::default();
-        let logins = Logins::new(&instance, Arc::clone(&sessions));
         let browser_sessions = admin::sessions::open(&instance).map_err(ServeError::Sessions)?;
+        let logins = Logins::new(&instance, Arc::clone(&sessions), Arc::clone(&browser_sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
         let replication = Arc::new(Replication::new(&instance, files.clone(), &memory));
         let renewal = CertificateRenewal::new(&replication, &tls);
@@ -464,6 +464,9 @@ impl control::server::Execute for Server {
             }
             Request::Replicate(request) => self.replication.execute(&request, report),
             Request::Session(request) => admin::sessions::execute(&self.instance, &self.browser_sessions, &request),
+            Request::AppPassword(request) => {
+                admin::application_passwords::execute(&self.instance, &self.browser_sessions, &request)
+            }
             request => admin::execute(&self.instance, request, report),
         };
         if changes_queue {

@@ -1,5 +1,6 @@
 //! The registry of login sessions. It ends the sessions of an account that is disabled, removed, gets another password
-//! or is added to a deny list.
+//! or is added to a deny list, those of an application password that is revoked, and with a new second factor those of
+//! programs that know the password of the account.
 //!
 //! A session of IMAP or POP3 keeps the identity with which it opened the mail file. It ends also when that identity
 //! changes: a name of the account, or a group that it belongs to. The identity cannot be replaced within the session,
@@ -25,6 +26,7 @@ use base::{Modseq, NoteId};
 use directory::{Directory, Person, identity};
 use notes::change_log::NoteChange;
 use notes::{Access, Identity, level};
+use sasl::LoginPassword;
 use wire::{SessionTermination, Shutdown};
 
 use crate::limits::SESSION_CHECK_INTERVAL_MIN;
@@ -48,14 +50,52 @@ struct Account {
     note: NoteId,
     name: String,
     password_stamp: u64,
+    password: LoginPassword,
+    is_browser_session: bool,
     /// The digest of the identity that the session keeps. `None` if it keeps none.
     identity: Option<[u8; 16]>,
 }
 
+/// A login to be registered.
+#[derive(Debug, Clone, Copy)]
+pub struct RegisteredLogin<'p> {
+    /// The person.
+    pub person: &'p Person,
+    /// The password.
+    pub password: LoginPassword,
+    /// `true` for a session of the login page, which asks for the second factor. Other logins with the password of the
+    /// account end when the person gets a second factor.
+    pub is_browser_session: bool,
+}
+
+impl<'p> RegisteredLogin<'p> {
+    /// Creates the login of a program with the password of the account.
+    #[must_use]
+    pub fn new(person: &'p Person) -> Self {
+        Self { person, password: LoginPassword::Account, is_browser_session: false }
+    }
+}
+
 impl Account {
-    fn from_person(person: &Person) -> Self {
-        let name = person.name.canonical().to_owned();
-        Self { note: person.note, name, password_stamp: person.password_stamp(), identity: None }
+    fn from_login(login: &RegisteredLogin<'_>) -> Self {
+        let RegisteredLogin { person, password, is_browser_session } = *login;
+        Self {
+            note: person.note,
+            name: person.name.canonical().to_owned(),
+            password_stamp: person.password_stamp(),
+            password,
+            is_browser_session,
+            identity: None,
+        }
+    }
+
+    /// Returns `true` if the password of the login is still one of the person, and suffices.
+    fn has_password_of(&self, person: &Person) -> bool {
+        let suffices = match self.password {
+            LoginPassword::Account => self.is_browser_session || person.second_factor().is_none(),
+            LoginPassword::Application { id, .. } => person.application_password(id).is_some(),
+        };
+        suffices && self.password_stamp == person.password_stamp()
     }
 
     /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
@@ -68,9 +108,7 @@ impl Account {
 
     fn is_unchanged(&self, directory: &Directory) -> directory::Result<bool> {
         let Some(person) = directory.person(&self.name)? else { return Ok(false) };
-        let is_same = self.note == person.note
-            && self.name == person.name.canonical()
-            && self.password_stamp == person.password_stamp();
+        let is_same = self.note == person.note && self.name == person.name.canonical() && self.has_password_of(&person);
         if !is_same || !directory.may_log_in(&person)? {
             return Ok(false);
         }
@@ -118,11 +156,11 @@ impl SessionRegistry {
         SessionRegistration { sessions: Arc::clone(self), number, termination }
     }
 
-    /// Registers a login. Returns `false` if the account was changed since `person` was read; the login must then be
+    /// Registers a login. Returns `false` if the account was changed since its person was read; the login must then be
     /// refused.
     #[must_use]
-    pub fn register_login(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
-        let account = Account::from_person(person);
+    pub fn register_login(&self, connection: u64, login: &RegisteredLogin<'_>, directory: &Directory) -> bool {
+        let account = Account::from_login(login);
         let Some(known) =
             self.lock().get_mut(&connection).map(|entry| entry.account.replace(Box::new(account.clone())))
         else {
@@ -300,7 +338,9 @@ mod tests {
 
         fn log_in(&self, who: &str) -> SessionRegistration {
             let session = self.sessions.register();
-            assert!(self.sessions.register_login(session.number(), &self.person(who), &self.sample.instance.directory));
+            let person = self.person(who);
+            let login = RegisteredLogin::new(&person);
+            assert!(self.sessions.register_login(session.number(), &login, &self.sample.instance.directory));
             session
         }
 
@@ -368,7 +408,11 @@ mod tests {
         assert!(ann.termination().is_terminated() && bob.termination().is_terminated());
         let session = world.sessions.register();
         let ann = world.person("ann");
-        assert!(!world.sessions.register_login(session.number(), &ann, &world.sample.instance.directory));
+        assert!(!world.sessions.register_login(
+            session.number(),
+            &RegisteredLogin::new(&ann),
+            &world.sample.instance.directory
+        ));
     }
 
     #[test]
@@ -378,7 +422,11 @@ mod tests {
         world.set("ann", disable(true));
         world.set("ann", PersonChange { password: Some(b"another one".to_vec()), ..disable(false) });
         let session = world.sessions.register();
-        assert!(!world.sessions.register_login(session.number(), &before, &world.sample.instance.directory));
+        assert!(!world.sessions.register_login(
+            session.number(),
+            &RegisteredLogin::new(&before),
+            &world.sample.instance.directory
+        ));
         assert_eq!(world.sessions.logged_in_count(), 0);
     }
 

@@ -395,7 +395,8 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let options = PoolOptions { workers: 1, ..PoolOptions::default() };
         let sessions = Arc::default();
-        let logins = Logins::new(&instance, Arc::clone(&sessions));
+        let uses = admin::sessions::open(&instance).expect("they open");
+        let logins = Logins::new(&instance, Arc::clone(&sessions), uses);
         let statistics = ServerStatistics {
             updater: Arc::new(ViewUpdater::new(&instance)),
             instance,

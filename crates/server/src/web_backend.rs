@@ -12,6 +12,7 @@ use directory::{Directory, Group, Person};
 use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
+use mail::router::SentCopy;
 use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use sasl::LoginError;
 use search::FullTextIndex;
@@ -114,8 +115,15 @@ impl WebBackend for ServerWebBackend {
         Ok(group.as_deref().and_then(entry_of_group).map(|entry| entry.address))
     }
 
-    fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
-        self.submissions.submit(request)
+    fn submit(
+        &self,
+        request: SubmissionRequest,
+        copy: Option<(String, SentCopy)>,
+    ) -> Result<AcceptedSubmission, RefusedRequest> {
+        match copy {
+            Some(copy) => self.submissions.submit_with_copy(request, copy),
+            None => self.submissions.submit(request),
+        }
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -10,13 +10,17 @@ use axum::response::{IntoResponse, Response};
 
 use crate::layout::{STYLE, style_name};
 
+/// Where browsers report violations of a policy.
+pub(crate) const REPORT_PATH: &str = "/lite/csp-report";
+
 /// The Content Security Policy of pages.
 pub const POLICY_OF_PAGES: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
-                                   frame-ancestors 'none'; base-uri 'none'";
+                                   frame-ancestors 'none'; base-uri 'none'; report-uri /lite/csp-report";
 
 /// The Content Security Policy of the HTML of a message.
 pub const POLICY_OF_MESSAGES: &str = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
-                                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+                                      form-action 'none'; frame-ancestors 'none'; base-uri 'none'; \
+                                      report-uri /lite/csp-report";
 
 /// The Content Security Policy of downloads.
 pub const POLICY_OF_DOWNLOADS: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";

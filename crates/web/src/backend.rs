@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::Caller;
 use mail::mailbox::MailFile;
+use mail::router::SentCopy;
 use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
 use search::FullTextIndex;
 
@@ -67,8 +68,12 @@ pub trait WebBackend: Send + Sync {
     /// Returns the address of the person or the group with exactly this name.
     fn address_of(&self, caller: &Caller, name: &str) -> Result<Option<String>, BackendError>;
 
-    /// Submits a message.
-    fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest>;
+    /// Submits a message. With the path of a mail file and a copy for it, both happen or none.
+    fn submit(
+        &self,
+        request: SubmissionRequest,
+        copy: Option<(String, SentCopy)>,
+    ) -> Result<AcceptedSubmission, RefusedRequest>;
 
     /// Returns the full-text index, or `None` if the server has none.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>>;

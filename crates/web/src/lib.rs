@@ -9,6 +9,7 @@
 //! | [`service`] | [`Service`]: the state, the services that it uses, and the way to a worker |
 //! | [`routes`] | the addresses of the pages |
 //! | [`backend`] | what the server must provide: mail files, addresses, submission, the full-text index |
+//! | [`credential_backend`] | the same for application passwords and the second factor |
 //! | `visit` | a request of somebody who is logged in; every form passes its checks here |
 //! | [`form`], [`form_token`] | fields and files of forms; the token that each form has |
 //! | [`layout`], `answer` | what all pages share: frame, header fields, style sheet |
@@ -30,6 +31,7 @@
 
 mod answer;
 pub mod backend;
+pub mod credential_backend;
 pub mod error;
 pub mod form;
 pub mod form_token;

@@ -119,3 +119,6 @@ pub const REQUESTS_MAX: usize = 2_000;
 
 /// Maximum number of folders that pages list.
 pub const LISTED_FOLDERS_MAX: usize = 1_000;
+
+/// Maximum number of bytes of a report that a page violates its Content Security Policy.
+pub const REPORT_BYTES_MAX: usize = 16 << 10;

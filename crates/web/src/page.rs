@@ -13,6 +13,7 @@
 //! | `search` | `/lite/search` |
 //! | `addresses` | `/lite/addresses` |
 //! | `settings` | `/lite/settings`: sessions and quota |
+//! | `security` | `/lite/settings/security`: application passwords and the second factor |
 
 pub(crate) mod action;
 pub(crate) mod addresses;
@@ -24,5 +25,6 @@ pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod message;
 pub(crate) mod search;
+pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod settings;

@@ -4,19 +4,24 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::http::HeaderMap;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
+use http::RequestContext;
+use http::request_body::{BodyLimits, receive};
 use http::statistics::with_route_names;
 
 use crate::answer;
 use crate::error::{Error, Result};
 use crate::layout::style_name;
-use crate::page::{action, addresses, compose, download, folders, html, list, login, message, search, send, settings};
+use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
+use crate::page::{
+    action, addresses, compose, download, folders, html, list, login, message, search, security, send, settings,
+};
 use crate::service::Service;
 use crate::visit::Visit;
 
@@ -31,7 +36,9 @@ impl Service {
             .route("/lite", get(async || answer::redirect("/lite/")))
             .route("/lite/", get(list::inbox))
             .route("/lite/style/{name}", get(style))
+            .route(answer::REPORT_PATH, post(count_report))
             .route("/lite/login", get(login::show).post(login::submit))
+            .route("/lite/login/code", post(login::submit_code))
             .route("/lite/logout", post(login::log_out))
             .route("/lite/folders", get(folders::show).post(folders::submit))
             .route("/lite/folder/{folder}", get(list_of).post(action_in))
@@ -42,7 +49,9 @@ impl Service {
             .route("/lite/compose", get(compose::show).post(send::submit))
             .route("/lite/search", get(search::show))
             .route("/lite/addresses", get(addresses::show))
-            .route("/lite/settings", get(settings::show).post(settings::submit));
+            .route("/lite/settings", get(settings::show).post(settings::submit))
+            .route("/lite/settings/security", get(security::show).post(security::submit))
+            .route("/lite/settings/factor", get(security::show_factor).post(security::submit_factor));
         let router = router.with_state(Arc::clone(self));
         with_route_names(router).fallback(async || Error::NotFound("the page"))
     }
@@ -57,6 +66,19 @@ async fn choose_mode() -> Response {
 async fn style(name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
     let Path(name) = numbers(name)?;
     if name == style_name() { Ok(answer::style_sheet(&headers)) } else { Err(Error::NotFound("the style sheet")) }
+}
+
+/// Takes the report of a browser that a page violates its policy. The statistics of routes count it. Strangers can send
+/// reports, too, so their contents are not logged.
+async fn count_report(
+    State(service): State<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode> {
+    let limits = BodyLimits { bytes_max: REPORT_BYTES_MAX, pause_max: FORM_PAUSE_MAX };
+    receive(&headers, body, limits, &service.memory_of(&context.peer)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn list_of(visit: Visit, folder: Numbers<u32>) -> Result<Response> {

@@ -12,6 +12,7 @@ use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 
 use crate::backend::WebBackend;
+use crate::credential_backend::CredentialBackend;
 use crate::error::{Error, Result};
 use crate::limits::{REQUESTS_MAX, REQUESTS_PER_ACCOUNT_MAX, UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
 use crate::sent_forms::SentForms;
@@ -33,6 +34,8 @@ pub struct Services {
     pub databases: Arc<Databases>,
     /// Mail files, addresses and submission.
     pub backend: Arc<dyn WebBackend>,
+    /// Application passwords and second factors.
+    pub credentials: Arc<dyn CredentialBackend>,
     /// The check of logins.
     pub authenticator: Authenticator,
     /// The pool that runs what reads or writes a database.

@@ -16,7 +16,7 @@ use http::login::{COOKIE, PLAIN_COOKIE, cookie};
 use http::origin::{Origins, Sender};
 use http::{Caller, Refusal, RequestContext};
 use mail::mailbox::MailFile;
-use sasl::{LoginError, LoginProtocol};
+use sasl::{LoginError, LoginPassword, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
@@ -68,6 +68,10 @@ impl FromRequestParts<Arc<Service>> for Visit {
             }
             Refusal::Login(_) => Error::Unavailable,
         })?;
+        // Only the login page, which asks for the second factor, leads here.
+        if caller.password != LoginPassword::Account {
+            return Err(Error::NotLoggedIn);
+        }
         let permit = service.requests.begin(caller.login()).ok_or(Error::TooManyRequests)?;
         let query = Form::parse_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         let service = Arc::clone(service);

@@ -16,7 +16,7 @@ use couchdb::{Service, ServiceOptions, Services};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use http::backend::{Accounts, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::front::Compression as CompressedFor;
 use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions, serve};
 use notes::{Access, Identity, Item, ItemValue, NewNote, level};
@@ -38,8 +38,18 @@ impl Credentials for AnyPassword {
 }
 
 impl Accounts for AnyPassword {
-    fn identify(&self, _: &LoginOrigin, login: &str, _: Option<u64>) -> Result<LoggedIn, LoginError> {
-        Ok(LoggedIn { identity: Arc::new(Identity::person(login)), stamp: 0 })
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+        let identity = Arc::new(Identity::person(login.name.as_str()));
+        Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    /// There is no login page.
+    fn check_first_factor(&self, _: &LoginOrigin, _: &PasswordRequest) -> Result<FirstFactor, LoginError> {
+        Err(LoginError::InvalidCredentials)
+    }
+
+    fn check_second_factor(&self, _: &LoginOrigin, _: &str, _: &str) -> Result<CodeProof, LoginError> {
+        Err(LoginError::InvalidCredentials)
     }
 }
 

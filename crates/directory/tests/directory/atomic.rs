@@ -7,7 +7,7 @@ use directory::limits::USERS_AT_ONCE_MAX;
 use directory::{Error, NewDomain, NewUser, PersonChange, Resolution};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, NewDatabase, level};
 
-use crate::fixture::{World, error_text, home, password_of};
+use crate::fixture::{World, error_text, home, imap, password_of};
 
 const ACME: &str = "domain acme.test
     user ann@acme.test
@@ -98,10 +98,13 @@ fn user_change_is_atomic() {
     assert_eq!(world.directory.database().modseq(), before);
     let stamp = || world.directory.person("ann").expect("readable").expect("exists").password_stamp();
     let old = stamp();
-    world.directory.authenticate("ann", &password_of("ann@acme.test"), home()).expect("the password is the old one");
+    world
+        .directory
+        .authenticate("ann", &password_of("ann@acme.test"), &imap(home()))
+        .expect("the password is the old one");
     let change = PersonChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
     world.directory.user_set("ann", &change).expect("it is free");
-    world.directory.authenticate("ann", b"another password", home()).expect("the password is the new one");
+    world.directory.authenticate("ann", b"another password", &imap(home())).expect("the password is the new one");
     assert_ne!(stamp(), old);
 }
 
@@ -159,7 +162,7 @@ fn many_users_are_added_in_one_transaction() {
     assert_eq!(world.directory.database().modseq().0, before.0 + 1);
     let world = world.crash();
     for address in ["ann@acme.test", "ann@other.test"] {
-        world.directory.authenticate(address, &password_of(address), home()).expect("they were acknowledged");
+        world.directory.authenticate(address, &password_of(address), &imap(home())).expect("they were acknowledged");
     }
     let many = vec![NewUser::new("x@acme.test"); USERS_AT_ONCE_MAX + 1];
     assert!(world.directory.users_add(&many).is_err());

@@ -15,6 +15,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
 use directory::{Directory, DirectoryOptions, DomainChange, Error, GroupKind, NewGroup, NewUser, PersonChange};
 use notes::Databases;
+use sasl::LoginOrigin;
 use store::Store;
 use store::memory::MemoryEngine;
 
@@ -160,5 +161,13 @@ pub fn error_text<T>(outcome: Result<T, Error>) -> String {
     match outcome {
         Ok(_) => panic!("should be refused"),
         Err(error) => error.to_string(),
+    }
+}
+
+/// Returns the origin of a login over IMAP from an address.
+pub fn imap(address: IpAddr) -> LoginOrigin {
+    LoginOrigin {
+        address: Some(std::net::SocketAddr::new(address, 40_000)),
+        ..LoginOrigin::local(sasl::LoginProtocol::Imap)
     }
 }

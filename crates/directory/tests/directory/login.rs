@@ -3,14 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use base::Clock as _;
 use base64ct::{Base64, Encoding};
 use directory::limits::{ACCOUNT_FAILURES_FREE, ADDRESS_FAILURES_FREE, VERIFIED_TTL};
-use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, PersonChange};
+use directory::{
+    AuthError, FactorProof, FactorSecret, GroupChange, GroupKind, LoginStatistics, NewApplicationPassword, NewUser,
+    PersonChange,
+};
 use hmac::{Hmac, KeyInit, Mac};
-use sasl::{ClientFinal, ClientFirst};
+use sasl::{ApplicationPasswordId, ClientFinal, ClientFirst, LoginOrigin, LoginPassword, LoginProtocol, LoginScope};
 use sha2::{Digest, Sha256};
 
-use crate::fixture::{World, elsewhere, home, password_of};
+use crate::fixture::{World, elsewhere, home, imap, password_of};
 
 const ACME: &str = "domain acme.test
     user ann@acme.test
@@ -39,13 +43,14 @@ fn show<T>(outcome: &Result<T, AuthError>) -> String {
         Err(AuthError::Throttled { retry_after }) => format!("wait {}", retry_after.as_secs()),
         Err(AuthError::Refused) => "refused".to_owned(),
         Err(AuthError::Disabled) => "disabled".to_owned(),
+        Err(AuthError::ApplicationPasswordRequired) => "needs an application password".to_owned(),
         Err(AuthError::DenyListed { list }) => format!("on deny list {list}"),
         Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
     }
 }
 
 fn check(world: &World, login: &str, password: &[u8], expected: &str) {
-    let outcome = world.directory.authenticate(login, password, home());
+    let outcome = world.directory.authenticate(login, password, &imap(home()));
     assert_eq!(show(&outcome), expected, "{login}");
 }
 
@@ -177,7 +182,7 @@ fn guesses_from_many_networks_of_a_customer_are_throttled() {
     let world = World::new(ACME);
     let guess = |number: u32, login: &str, password: &[u8]| {
         let from = format!("2001:db8:0:{number:x}::1").parse().expect("an address");
-        show(&world.directory.authenticate(login, password, from))
+        show(&world.directory.authenticate(login, password, &imap(from)))
     };
     for number in 0..=4 * ADDRESS_FAILURES_FREE {
         assert_eq!(guess(number, &format!("nobody{number}"), b"wrong"), "refused");
@@ -230,13 +235,13 @@ fn a_lock_of_one_spelling_locks_all_of_them() {
     for name in ["ann", "nobody", "ann.smith", "dora", "eve"] {
         let spellings = spellings(name);
         for login in spellings.iter().cycle().take(ACCOUNT_FAILURES_FREE as usize + 1) {
-            let outcome = world.directory.authenticate(login, b"wrong", LOCALHOST);
+            let outcome = world.directory.authenticate(login, b"wrong", &imap(LOCALHOST));
             assert_eq!(show(&outcome), "refused", "{login:?}");
         }
         for login in &spellings {
-            let outcome = world.directory.authenticate(login, b"wrong", LOCALHOST);
+            let outcome = world.directory.authenticate(login, b"wrong", &imap(LOCALHOST));
             assert_eq!(show(&outcome), "wait 1", "{login:?}");
-            let outcome = world.directory.begin_scram(&client_first(login), LOCALHOST).map(drop);
+            let outcome = world.directory.begin_scram(&client_first(login), &imap(LOCALHOST)).map(drop);
             assert_eq!(show(&outcome), "wait 1", "{login:?} through SCRAM");
         }
         world.clock.advance(Duration::from_secs(24 * 60 * 60));
@@ -256,7 +261,7 @@ fn unknown_names_of_different_people_are_counted_separately() {
 fn cached_password_is_no_oracle_for_other_networks() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
-    let guess = |password: &[u8]| show(&world.directory.authenticate("ann", password, elsewhere()));
+    let guess = |password: &[u8]| show(&world.directory.authenticate("ann", password, &imap(elsewhere())));
     for number in 0..=ACCOUNT_FAILURES_FREE {
         assert_eq!(guess(&[b'x', number as u8]), "refused");
     }
@@ -269,17 +274,17 @@ fn password_is_known_while_its_login_takes_no_hash() {
     let world = World::new(ACME);
     let is_known = |login: &str, password: &[u8]| {
         let hashes = world.directory.login_statistics().hashes;
-        let is_known = world.directory.is_password_known(login, password, home());
+        let is_known = world.directory.is_password_known(login, password, &imap(home()));
         assert_eq!(world.directory.login_statistics().hashes, hashes, "{login}");
         is_known
     };
     let right = password_of(ANN);
     assert!(!is_known("ann", &right), "it was never verified");
-    let outcome = world.directory.authenticate("ann", &right, home());
+    let outcome = world.directory.authenticate("ann", &right, &imap(home()));
     assert_eq!(show(&outcome), "welcome");
     assert!(is_known("ann", &right));
     assert!(!is_known("ann", b"wrong") && !is_known("bob", &right) && !is_known("nobody", &right));
-    assert!(!world.directory.is_password_known("ann", &right, elsewhere()), "another network has not proved it");
+    assert!(!world.directory.is_password_known("ann", &right, &imap(elsewhere())), "another network has not proved it");
     world.clock.advance(VERIFIED_TTL);
     assert!(!is_known("ann", &right), "it must be verified again");
 }
@@ -344,11 +349,11 @@ fn client_final(first: &ClientFirst, server_first: &str, password: &[u8]) -> Cli
 /// Plays the client side of a SCRAM login.
 fn scram(world: &World, login: &str, password: &[u8]) -> Result<String, AuthError> {
     let first = client_first(login);
-    let (exchange, server_first) = world.directory.begin_scram(&first, home())?;
+    let (exchange, server_first) = world.directory.begin_scram(&first, &imap(home()))?;
     let last = client_final(&first, &server_first, password);
-    let (person, server_final) = world.directory.verify_scram(exchange, &last)?;
+    let (proved, server_final) = world.directory.verify_scram(exchange, &last)?;
     assert!(server_final.starts_with("v="));
-    Ok(person.short_names[0].clone())
+    Ok(proved.person.short_names[0].clone())
 }
 
 fn check_scram(world: &World, login: &str, password: &[u8], expected: &str) {
@@ -388,7 +393,7 @@ fn new_place() -> IpAddr {
 #[test]
 fn open_scram_exchanges_do_not_lock_the_account() {
     let world = World::new(ACME);
-    let open = || world.directory.begin_scram(&client_first("ann"), elsewhere());
+    let open = || world.directory.begin_scram(&client_first("ann"), &imap(elsewhere()));
     let left_open: Vec<_> = (0..100).map(|_| open().map(|(exchange, _)| exchange)).collect();
     assert!(left_open.iter().all(Result::is_ok));
     check(&world, "ann", &password_of(ANN), "welcome");
@@ -397,10 +402,10 @@ fn open_scram_exchanges_do_not_lock_the_account() {
 #[test]
 fn dropped_scram_exchanges_count_as_failed_logins() {
     let world = World::new(ACME);
-    let log_in = |from: IpAddr| show(&world.directory.authenticate("ann", &password_of(ANN), from));
+    let log_in = |from: IpAddr| show(&world.directory.authenticate("ann", &password_of(ANN), &imap(from)));
     assert_eq!(log_in(home()), "welcome");
     for _ in 0..=ACCOUNT_FAILURES_FREE {
-        drop(world.directory.begin_scram(&client_first("ann"), elsewhere()).expect("a challenge"));
+        drop(world.directory.begin_scram(&client_first("ann"), &imap(elsewhere())).expect("a challenge"));
     }
     assert_eq!(log_in(new_place()), "wait 1");
     assert_eq!(log_in(home()), "welcome", "the owner's address has a count of its own");
@@ -412,7 +417,7 @@ fn dropped_scram_exchanges_count_as_failed_logins() {
 fn withdrawn_scram_exchanges_do_not_count() {
     let world = World::new(ACME);
     for _ in 0..=ACCOUNT_FAILURES_FREE {
-        let (exchange, _) = world.directory.begin_scram(&client_first("ann"), elsewhere()).expect("a challenge");
+        let (exchange, _) = world.directory.begin_scram(&client_first("ann"), &imap(elsewhere())).expect("a challenge");
         exchange.withdraw();
     }
     check(&world, "ann", &password_of(ANN), "welcome");
@@ -420,7 +425,8 @@ fn withdrawn_scram_exchanges_do_not_count() {
 
 /// Returns salt and iteration count of the server's first message.
 fn salt(world: &World, login: &str) -> String {
-    let (exchange, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
+    let (exchange, server_first) =
+        world.directory.begin_scram(&client_first(login), &imap(home())).expect("a challenge");
     exchange.withdraw();
     server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
 }
@@ -469,4 +475,143 @@ fn the_salt_of_an_unknown_account_never_changes() {
     assert_ne!(nobody, ann);
     let world = world.crash();
     assert_eq!((salt(&world, "nobody"), salt(&world, "ann")), (nobody, ann));
+}
+
+/// Adds an application password. Returns its identifier and its text.
+fn add_application(world: &World, protocols: &[LoginProtocol], scope: LoginScope) -> (ApplicationPasswordId, String) {
+    let new = NewApplicationPassword { name: "Phone".to_owned(), protocols: protocols.to_vec(), scope };
+    let (added, text) = world.directory.application_password_add("ann", &new).expect("it is valid");
+    (added.id, text)
+}
+
+fn over(protocol: LoginProtocol) -> LoginOrigin {
+    LoginOrigin { protocol, ..imap(home()) }
+}
+
+/// Returns the password by which a login over a protocol is made.
+fn used(world: &World, password: &str, protocol: LoginProtocol) -> Result<LoginPassword, AuthError> {
+    let outcome = world.directory.authenticate("ann", password.as_bytes(), &over(protocol));
+    outcome.map(|proved| proved.password)
+}
+
+#[test]
+fn application_password_is_valid_for_its_protocols_until_it_is_revoked() {
+    let world = World::new(ACME);
+    let (id, text) = add_application(&world, &[LoginProtocol::Imap, LoginProtocol::Jmap], LoginScope::Reading);
+    let expected = LoginPassword::Application { id, scope: LoginScope::Reading };
+    let hashes = world.directory.login_statistics().hashes;
+    assert_eq!(used(&world, &text, LoginProtocol::Imap).ok(), Some(expected));
+    assert!(world.directory.is_password_known("ann", text.as_bytes(), &imap(home())), "it takes no hash");
+    assert_eq!(world.directory.login_statistics().hashes, hashes);
+    assert_eq!(show(&used(&world, &text, LoginProtocol::Pop3)), "refused");
+    assert_eq!(show(&used(&world, &text, LoginProtocol::Http)), "refused");
+    let first_factor = world.directory.authenticate_first_factor("ann", text.as_bytes(), home());
+    assert_eq!(show(&first_factor), "refused", "the login page takes only the password of the account");
+    assert_eq!(show(&world.directory.authenticate("bob", text.as_bytes(), &imap(home()))), "refused");
+    let main = String::from_utf8(password_of(ANN)).expect("text");
+    assert_eq!(used(&world, &main, LoginProtocol::Imap).ok(), Some(LoginPassword::Account));
+    // As a token, it says whose it is.
+    let token = |text: &str, protocol| world.directory.authenticate_token(text, &over(protocol));
+    assert_eq!(token(&text, LoginProtocol::Jmap).expect("it is valid").person.short_names, ["ann"]);
+    assert_eq!(show(&token(&text, LoginProtocol::Native)), "refused");
+    assert_eq!(show(&token(&main, LoginProtocol::Jmap)), "refused");
+    assert!(world.directory.application_password_revoke("bob", id).is_err(), "it is another one's");
+    world.directory.application_password_revoke("ann", id).expect("it exists");
+    assert_eq!(show(&used(&world, &text, LoginProtocol::Imap)), "refused");
+    assert_eq!(show(&token(&text, LoginProtocol::Jmap)), "refused");
+    assert!(world.directory.application_password_revoke("ann", id).is_err());
+}
+
+#[test]
+fn change_of_the_password_revokes_application_passwords() {
+    let world = World::new(ACME);
+    let (_, text) = add_application(&world, &[LoginProtocol::Imap], LoginScope::All);
+    world.directory.password_set("ann", b"another password").expect("acceptable");
+    assert_eq!(show(&used(&world, &text, LoginProtocol::Imap)), "refused");
+    let ann = world.directory.person("ann").expect("readable").expect("she exists");
+    assert!(ann.application_passwords().is_empty());
+}
+
+#[test]
+fn guessed_tokens_are_throttled() {
+    let world = World::new(ACME);
+    let (_, text) = add_application(&world, &[LoginProtocol::Jmap], LoginScope::All);
+    let token = |text: &str, from: IpAddr| {
+        let origin = LoginOrigin { protocol: LoginProtocol::Jmap, ..imap(from) };
+        show(&world.directory.authenticate_token(text, &origin))
+    };
+    for number in 0..=ACCOUNT_FAILURES_FREE {
+        assert_eq!(token(&format!("aaaa-{number}"), elsewhere()), "refused");
+    }
+    assert_eq!(token(&text, elsewhere()), "wait 1");
+    assert_eq!(token(&text, home()), "welcome");
+}
+
+#[test]
+fn scram_accepts_application_passwords_and_tells_which() {
+    let world = World::new(ACME);
+    let main = String::from_utf8(password_of(ANN)).expect("text");
+    let (phone, phone_text) = add_application(&world, &[LoginProtocol::Imap], LoginScope::All);
+    let (tablet, tablet_text) = add_application(&world, &[LoginProtocol::Imap], LoginScope::Reading);
+    let (_, other_text) = add_application(&world, &[LoginProtocol::Pop3], LoginScope::All);
+    let proved = |text: &str| {
+        let first = client_first("ann");
+        let (exchange, server_first) = world.directory.begin_scram(&first, &imap(home()))?;
+        let last = client_final(&first, &server_first, text.as_bytes());
+        world.directory.verify_scram(exchange, &last).map(|(proved, _)| proved.password)
+    };
+    assert_eq!(proved(&main).ok(), Some(LoginPassword::Account));
+    assert_eq!(proved(&phone_text).ok(), Some(LoginPassword::Application { id: phone, scope: LoginScope::All }));
+    assert_eq!(proved(&tablet_text).ok(), Some(LoginPassword::Application { id: tablet, scope: LoginScope::Reading }));
+    assert_eq!(show(&proved(&other_text)), "refused");
+    add_factor(&world);
+    assert_eq!(show(&proved(&main)), "needs an application password");
+    assert!(proved(&phone_text).is_ok());
+}
+
+/// Adds a second factor to Ann. Returns its secret and the recovery codes.
+fn add_factor(world: &World) -> (FactorSecret, Vec<String>) {
+    let secret = FactorSecret([7; 20]);
+    let code = secret.code_at(world.clock.now());
+    let codes = world.directory.second_factor_set("ann", &secret, &code).expect("the code is right");
+    (secret, codes)
+}
+
+#[test]
+fn second_factor_guards_all_protocols() {
+    let world = World::new(ACME);
+    let main = String::from_utf8(password_of(ANN)).expect("text");
+    let wrong = world.directory.second_factor_set("ann", &FactorSecret([7; 20]), "000000");
+    assert!(matches!(wrong, Err(directory::Error::FactorCode)), "an authenticator without the secret locks nobody out");
+    let (secret, codes) = add_factor(&world);
+    for protocol in LoginProtocol::ALL {
+        assert_eq!(show(&used(&world, &main, protocol)), "needs an application password", "{protocol}");
+    }
+    let (_, text) = add_application(&world, &[LoginProtocol::Imap], LoginScope::All);
+    assert!(used(&world, &text, LoginProtocol::Imap).is_ok());
+    let person = world.directory.authenticate_first_factor("ann", main.as_bytes(), home()).expect("it is right");
+    assert_eq!(person.second_factor().map(directory::SecondFactor::recovery_codes), Some(codes.len()));
+    let prove = |code: &str| world.directory.check_second_factor("ann", code, home());
+    let now = world.clock.now();
+    let step = u64::try_from(now.0 / 30_000_000).expect("a time after 1970");
+    assert_eq!(prove(&secret.code_at(now)).ok(), Some(FactorProof::Step(step)));
+    assert_eq!(prove(&codes[0]).ok(), Some(FactorProof::RecoveryCode));
+    assert_eq!(show(&prove(&codes[0])), "refused", "each is valid once");
+    let renewed = world.directory.recovery_codes_renew("ann").expect("she has a second factor");
+    assert_eq!(show(&prove(&codes[1])), "refused");
+    assert!(prove(&renewed[1]).is_ok());
+    assert_eq!(show(&world.directory.check_second_factor("bob", "000000", home())), "refused");
+    world.directory.second_factor_remove("ann").expect("she exists");
+    assert!(used(&world, &main, LoginProtocol::Imap).is_ok());
+}
+
+#[test]
+fn guessed_codes_are_throttled() {
+    let world = World::new(ACME);
+    let (secret, _) = add_factor(&world);
+    for _ in 0..=ACCOUNT_FAILURES_FREE {
+        assert_eq!(show(&world.directory.check_second_factor("ann", "wrong", LOCALHOST)), "refused");
+    }
+    let right = secret.code_at(world.clock.now());
+    assert_eq!(show(&world.directory.check_second_factor("ann", &right, LOCALHOST)), "wait 1");
 }

@@ -53,7 +53,7 @@ impl SlicedCommand for OpenMailFile {
         session.opening = None;
         let login = self.0.authorization.as_str();
         let origin = session.peer.login_origin(LoginProtocol::Imap);
-        let reply = match session.context.accounts.open(&origin, login) {
+        let reply = match session.context.accounts.open(&origin, &self.0) {
             Ok(file) => {
                 session.account = Some(Account { login: login.into(), file: Arc::new(file) });
                 session.memory = session.context.memory.share_of(&MemoryOwner::account(login));
@@ -94,6 +94,9 @@ fn reply(error: LoginError) -> (ResponseStatus, &'static str) {
             (ResponseStatus::No, "[CANNOT] this authentication mechanism is not available")
         }
         LoginError::TlsRequired => (ResponseStatus::No, "[PRIVACYREQUIRED] login requires an encrypted connection"),
+        LoginError::ApplicationPasswordRequired => {
+            (ResponseStatus::No, "[AUTHORIZATIONFAILED] this account needs an application password, see the web mail")
+        }
         LoginError::MailFileElsewhere => {
             (ResponseStatus::No, "[CONTACTADMIN] the mail file of this account is on another server")
         }

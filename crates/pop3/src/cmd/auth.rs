@@ -37,6 +37,9 @@ pub(crate) fn error_text(error: LoginError) -> &'static str {
         LoginError::NotAuthorized => "[AUTH] you may not act as another user",
         LoginError::TlsRequired => "[AUTH] encryption is required before login, use STLS first",
         LoginError::Throttled => "[SYS/TEMP] too many failed logins, try again later",
+        LoginError::ApplicationPasswordRequired => {
+            "[AUTH] this account needs an application password, see the web mail"
+        }
         LoginError::MailFileElsewhere => "[SYS/PERM] the mail file of this account is on another server",
         LoginError::Unavailable => "[SYS/TEMP] cannot authenticate now, try again later",
         LoginError::ChannelBinding => "the channel binding does not match this connection",

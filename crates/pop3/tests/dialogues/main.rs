@@ -59,7 +59,8 @@ impl Credentials for MemoryAccounts {
 }
 
 impl Accounts for MemoryAccounts {
-    fn open(&self, _: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, _: &LoginOrigin, login: &Login) -> Result<MailFile, LoginError> {
+        let login = login.authorization.as_str();
         if login == "eve@acme.test" {
             return Err(LoginError::Unavailable);
         }

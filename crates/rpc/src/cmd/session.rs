@@ -96,7 +96,7 @@ fn check_length(response: &[u8]) -> Result<()> {
 }
 
 fn begin(context: &CallContext, login: Login, slot: Box<dyn SessionSlot>) -> Result<v1::LoginReply> {
-    let (token, session) = context.sessions.begin(login.authorization, slot)?;
+    let (token, session) = context.sessions.begin(login, slot)?;
     Ok(v1::LoginReply { token, session: Some(describe(context, &session)?) })
 }
 

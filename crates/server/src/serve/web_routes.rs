@@ -8,6 +8,7 @@ use jmap::uploads::MemoryUploads;
 use mail::submission::SubmissionService;
 
 use super::Server;
+use crate::credential_backend::ServerCredentials;
 use crate::jmap_backend::ServerJmapAccounts;
 use crate::logins::Logins;
 use crate::web_backend::ServerWebBackend;
@@ -34,9 +35,15 @@ impl WebRoutes<'_> {
             submissions: Arc::clone(self.submissions),
             full_text: Arc::clone(&instance.full_text),
         };
+        let credentials = ServerCredentials {
+            directory: Arc::clone(&instance.directory),
+            uses: Arc::clone(&self.server.browser_sessions),
+            instance: Arc::clone(instance),
+        };
         let services = web::Services {
             databases: Arc::clone(&instance.databases),
             backend: Arc::new(backend),
+            credentials: Arc::new(credentials),
             authenticator: self.authenticator.clone(),
             pool: self.server.pool.clone(),
             memory: Arc::clone(&self.server.memory),

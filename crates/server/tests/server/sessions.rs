@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use directory::{GroupChange, NewGroup, PersonChange};
+use directory::{FactorSecret, GroupChange, NewApplicationPassword, NewGroup, PersonChange};
 use mail::mailbox::MailFile;
 use sample::{PASSWORD, Sample};
-use sasl::{Credentials, LoginError, LoginOrigin, LoginProtocol, PasswordRequest};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest};
 use server::logins::Logins;
-use server::session_registry::{DirectoryWatch, SessionRegistration, SessionRegistry};
+use server::session_registry::{DirectoryWatch, RegisteredLogin, SessionRegistration, SessionRegistry};
 use wire::Shutdown;
 
 fn watch(sample: &Sample, sessions: &Arc<SessionRegistry>) -> DirectoryWatch {
@@ -26,10 +26,13 @@ fn connections_have_unique_numbers_and_count_after_login() {
     assert_eq!(sessions.logged_in_count(), 0);
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
     assert!(
-        sessions.register_login(first.number(), &ann, directory)
-            && sessions.register_login(second.number(), &ann, directory)
+        sessions.register_login(first.number(), &RegisteredLogin::new(&ann), directory)
+            && sessions.register_login(second.number(), &RegisteredLogin::new(&ann), directory)
     );
-    assert!(sessions.register_login(second.number(), &ann, directory), "a second login over a connection");
+    assert!(
+        sessions.register_login(second.number(), &RegisteredLogin::new(&ann), directory),
+        "a second login over a connection"
+    );
     assert_eq!(sessions.logged_in_count(), 2);
     drop(first);
     assert_eq!(sessions.logged_in_count(), 1);
@@ -45,10 +48,13 @@ fn refused_login_keeps_the_previous_login() {
     let session = sessions.register();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
     let eve = directory.person("eve").expect("a sound store").expect("the user exists");
-    assert!(!sessions.register_login(session.number(), &eve, directory), "the account is disabled");
+    assert!(
+        !sessions.register_login(session.number(), &RegisteredLogin::new(&eve), directory),
+        "the account is disabled"
+    );
     assert_eq!(sessions.logged_in_count(), 0);
-    assert!(sessions.register_login(session.number(), &ann, directory));
-    assert!(!sessions.register_login(session.number(), &eve, directory));
+    assert!(sessions.register_login(session.number(), &RegisteredLogin::new(&ann), directory));
+    assert!(!sessions.register_login(session.number(), &RegisteredLogin::new(&eve), directory));
     assert_eq!(sessions.logged_in_count(), 1);
     let mut watch = watch(&sample, &sessions);
     let change = PersonChange { disabled: Some(false), ..PersonChange::default() };
@@ -67,7 +73,7 @@ fn changes_without_effect_on_an_account_end_no_session() {
     let sessions: Arc<SessionRegistry> = Arc::default();
     let session = sessions.register();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(sessions.register_login(session.number(), &ann, directory));
+    assert!(sessions.register_login(session.number(), &RegisteredLogin::new(&ann), directory));
     let mut watch = watch(&sample, &sessions);
     assert_eq!(watch.apply_changes().expect("a sound store"), 0, "nothing has changed");
     let quota = PersonChange { quota_bytes: Some(Some(5 << 20)), ..PersonChange::default() };
@@ -90,7 +96,8 @@ impl LoginWorld {
     fn new() -> Self {
         let sample = Sample::new();
         let sessions: Arc<SessionRegistry> = Arc::default();
-        let logins = Logins::new(&sample.instance, Arc::clone(&sessions));
+        let uses = admin::sessions::open(&sample.instance).expect("they open");
+        let logins = Logins::new(&sample.instance, Arc::clone(&sessions), uses);
         let watch = watch(&sample, &sessions);
         Self { sample, sessions, logins, watch }
     }
@@ -107,7 +114,7 @@ impl LoginWorld {
     /// Opens the mail file as IMAP does.
     fn open(&self, session: &SessionRegistration, login: &str) -> Result<MailFile, LoginError> {
         let origin = LoginOrigin { connection: session.number(), ..LoginOrigin::local(LoginProtocol::Imap) };
-        imap::backend::Accounts::open(&*self.logins, &origin, login)
+        imap::backend::Accounts::open(&*self.logins, &origin, &Login::new(login))
     }
 
     /// Begins an IMAP session.
@@ -195,13 +202,86 @@ fn session_begins_with_the_groups_at_the_time_when_its_mail_file_is_opened() {
     assert_eq!(world.apply_changes(), 0, "the mail file was opened with the new groups");
 }
 
+/// Adds an application password of Ann for IMAP. Returns its text.
+fn add_application(world: &LoginWorld, scope: LoginScope) -> (sasl::ApplicationPasswordId, String) {
+    let protocols = vec![LoginProtocol::Imap];
+    let new = NewApplicationPassword { name: "Phone".to_owned(), protocols, scope };
+    let added = world.sample.instance.directory.application_password_add("ann", &new).expect("it is valid");
+    (added.0.id, added.1)
+}
+
+/// Logs Ann in over IMAP with a password, and opens the mail file.
+fn open_with(world: &LoginWorld, password: &str) -> (SessionRegistration, MailFile) {
+    let session = world.sessions.register();
+    let origin = LoginOrigin { connection: session.number(), ..LoginOrigin::local(LoginProtocol::Imap) };
+    let request = PasswordRequest::new(b"ann", password.as_bytes()).expect("well formed");
+    let login = world.logins.check_password(&origin, &request).expect("the password is right");
+    let file = imap::backend::Accounts::open(&*world.logins, &origin, &login).expect("it opens");
+    (session, file)
+}
+
+#[test]
+fn revoked_application_password_ends_its_own_sessions() {
+    let mut world = LoginWorld::new();
+    let (id, phone) = add_application(&world, LoginScope::All);
+    let (_, tablet) = add_application(&world, LoginScope::All);
+    assert_eq!(world.apply_changes(), 0);
+    let (on_phone, _) = open_with(&world, &phone);
+    let (on_tablet, _) = open_with(&world, &tablet);
+    let with_main = world.begin_session("ann");
+    assert_eq!(world.apply_changes(), 0);
+    world.sample.instance.directory.application_password_revoke("ann", id).expect("it exists");
+    assert_eq!(world.apply_changes(), 1);
+    assert!(on_phone.termination().is_terminated());
+    assert!(!on_tablet.termination().is_terminated() && !with_main.termination().is_terminated());
+}
+
+#[test]
+fn new_second_factor_ends_the_sessions_of_programs_that_know_the_password() {
+    let mut world = LoginWorld::new();
+    let (_, phone) = add_application(&world, LoginScope::All);
+    let (on_phone, _) = open_with(&world, &phone);
+    let with_main = world.begin_session("ann");
+    let secret = FactorSecret([7; 20]);
+    let code = secret.code_at(world.sample.instance.clock.now());
+    world.sample.instance.directory.second_factor_set("ann", &secret, &code).expect("the code is right");
+    assert_eq!(world.apply_changes(), 1);
+    assert!(with_main.termination().is_terminated() && !on_phone.termination().is_terminated());
+}
+
+#[test]
+fn application_password_for_reading_changes_nothing() {
+    let world = LoginWorld::new();
+    let (_, reading) = add_application(&world, LoginScope::Reading);
+    let (_, writing) = add_application(&world, LoginScope::All);
+    let message = || mail::mailbox::NewMessage {
+        raw: b"Subject: x\r\n\r\ny".to_vec(),
+        flags: mail::mailbox::Flags::none(),
+        received: None,
+    };
+    let (_session, file) = open_with(&world, &writing);
+    let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("a sound store");
+    let inbox = inbox.expect("it exists").id;
+    file.append(inbox, &[message()]).expect("the owner may write");
+    let (_session, file) = open_with(&world, &reading);
+    let snapshot = file.snapshot().expect("reading is permitted");
+    assert_eq!(snapshot.status(inbox).expect("a sound store").messages, 1);
+    drop(snapshot);
+    let denied = |outcome: mail::Result<()>| {
+        let error = outcome.expect_err("it changes something");
+        assert!(matches!(error, mail::Error::Notes(notes::Error::AccessDenied { .. })), "{error}");
+    };
+    denied(file.append(inbox, &[message()]).map(drop));
+    denied(file.folder_create("New", None).map(drop));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_watch_ends_sessions_until_the_server_drains() {
     let sample = Sample::new();
     let sessions: Arc<SessionRegistry> = Arc::default();
     let session = sessions.register();
     let ann = sample.instance.directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(sessions.register_login(session.number(), &ann, &sample.instance.directory));
+    assert!(sessions.register_login(session.number(), &RegisteredLogin::new(&ann), &sample.instance.directory));
     let shutdown = Shutdown::new();
     let task = tokio::spawn(watch(&sample, &sessions).run(shutdown.clone()));
     let change = PersonChange { password: Some(b"another one".to_vec()), ..PersonChange::default() };

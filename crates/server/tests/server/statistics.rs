@@ -18,7 +18,7 @@ use server::counters::MailCounters;
 use server::listeners::{ListenerCounters, ListenerProtocol};
 use server::logins::{Logins, pool_options};
 use server::metrics::{MetricWriter, encode, registry};
-use server::session_registry::SessionRegistry;
+use server::session_registry::{RegisteredLogin, SessionRegistry};
 use server::statistics::ServerStatistics;
 use server::view_updater::ViewUpdater;
 use wire::{JobLabel, JobOwner, Peer, PoolOptions, Shutdown, WorkerPool};
@@ -36,7 +36,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         connections: limited(9),
         memory: MemoryShares::unlimited(),
         traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
-        logins: Logins::new(instance, Arc::clone(&sessions)),
+        logins: Logins::new(instance, Arc::clone(&sessions), admin::sessions::open(instance).expect("they open")),
         sessions,
         mail_counters: Arc::default(),
         replication_counters: Arc::default(),
@@ -76,7 +76,7 @@ fn statistics_follow_connections_logins_and_jobs() {
     }
     let session = statistics.sessions.register();
     let ann = instance.directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(statistics.sessions.register_login(session.number(), &ann, &instance.directory));
+    assert!(statistics.sessions.register_login(session.number(), &RegisteredLogin::new(&ann), &instance.directory));
     statistics.mail_counters.by_protocol[2].accepted.add(1);
     statistics.mail_counters.by_protocol[2].accepted_bytes.add(1_234);
     let text = scrape();

@@ -90,6 +90,9 @@ fn refusal(error: LoginError) -> (u16, EnhancedStatus, &'static str) {
             (535, EnhancedStatus(5, 7, 8), "The channel binding does not match this connection")
         }
         LoginError::Throttled => (454, EnhancedStatus(4, 7, 0), "Too many failures, try again later"),
+        LoginError::ApplicationPasswordRequired => {
+            (534, EnhancedStatus(5, 7, 9), "This account needs an application password, see the web mail")
+        }
         LoginError::MailFileElsewhere => (535, EnhancedStatus(5, 7, 13), "The mail file is on another server"),
         LoginError::Unavailable => (454, EnhancedStatus(4, 7, 0), "Cannot authenticate now, try again later"),
         LoginError::Malformed => (501, EnhancedStatus(5, 5, 2), "Malformed response"),

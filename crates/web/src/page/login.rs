@@ -1,7 +1,8 @@
 //! Login and logout.
 //!
 //! The login form has a token, too, from a cookie of its own: a page of another site can log nobody in to an account of
-//! its choice. A login begins a new session and ends the one that the browser had.
+//! its choice. A login begins a new session and ends the one that the browser had. Of people with a second factor, it
+//! asks for a code after the password (`http::pending_logins`).
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use base::hex;
 use http::RequestContext;
-use http::login::{cookie, session_cookie};
-use sasl::{LoginError, LoginProtocol, PasswordRequest};
+use http::login::{BegunLogin, CodeRefusal, cookie, session_cookie};
+use http::sessions::SessionLogin;
+use sasl::{LoginError, PasswordRequest};
 use wire::Peer;
 
 use crate::answer;
@@ -42,6 +44,14 @@ const COOKIE_LENGTH_MAX: usize = 2 * COOKIE_BYTES;
 struct LoginPage {
     layout: Layout,
     name: String,
+    failure: Option<&'static str>,
+}
+
+#[derive(Template)]
+#[template(path = "code.html")]
+struct CodePage {
+    layout: Layout,
+    login: String,
     failure: Option<&'static str>,
 }
 
@@ -73,21 +83,63 @@ pub(crate) async fn submit(
         return Ok(form(&service, &peer, &headers, &LoginForm { name, failure }));
     }
     let authenticator = &service.services.authenticator;
-    let checked = match PasswordRequest::without_sasl(name.as_bytes(), fields.text("password").as_bytes()) {
-        Ok(request) => authenticator.check_password(&context, request, LoginProtocol::Http).await,
+    let begun = match PasswordRequest::without_sasl(name.as_bytes(), fields.text("password").as_bytes()) {
+        Ok(request) => authenticator.begin_login(&context, request).await,
         Err(error) => Err(error),
     };
-    let logged_in = match checked {
-        Ok(logged_in) => logged_in,
+    match begun {
+        Ok(BegunLogin::Complete(login)) => enter(&service, &context, &headers, login).await,
+        Ok(BegunLogin::CodeNeeded(login)) => Ok(code_form(&service, &peer, &headers, (login, None))),
         Err(error) => {
             let failure = Some(refusal(error));
-            return Ok(form(&service, &peer, &headers, &LoginForm { name, failure }));
+            Ok(form(&service, &peer, &headers, &LoginForm { name, failure }))
         }
-    };
-    let login = (logged_in.identity.name.canonical(), logged_in.stamp);
-    let begun = authenticator.begin_session(&context, &headers, login, session_token(&peer, &headers)).await;
+    }
+}
+
+/// Logs somebody in whose password was right, by a code of the second factor.
+pub(crate) async fn submit_code(
+    State(service): State<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response> {
+    let peer = context.peer;
+    let secret = FormSecret::of_session(cookie(&headers, cookie_name(&peer)).unwrap_or_default());
+    let memory = service.memory_of(&peer);
+    let (fields, state) = receive_form(&headers, body, FORM_BYTES_MAX, (&secret, &memory)).await?;
+    if state == TokenState::Stale {
+        return Err(Error::StaleForm);
+    }
+    let token = fields.text("login").to_owned();
+    let completed = service.services.authenticator.complete_login(&context, &token, fields.text("code").to_owned());
+    match completed.await {
+        Ok(login) => enter(&service, &context, &headers, login).await,
+        Err(CodeRefusal::Expired) => {
+            let failure =
+                Some((StatusCode::FORBIDDEN, "Too much time has passed, or too many codes were wrong. Log in again."));
+            Ok(form(&service, &peer, &headers, &LoginForm { name: "", failure }))
+        }
+        Err(CodeRefusal::Login(LoginError::InvalidCredentials)) => {
+            let failure = "The code is wrong, too old, or was used before. Wait for the next one.";
+            Ok(code_form(&service, &peer, &headers, (token, Some((StatusCode::UNAUTHORIZED, failure)))))
+        }
+        Err(CodeRefusal::Login(error)) => Ok(code_form(&service, &peer, &headers, (token, Some(refusal(error))))),
+    }
+}
+
+/// Begins the session of somebody who is logged in, and sends the browser to the inbox.
+async fn enter(
+    service: &Service,
+    context: &RequestContext,
+    headers: &HeaderMap,
+    login: SessionLogin,
+) -> Result<Response> {
+    let peer = context.peer;
+    let authenticator = &service.services.authenticator;
+    context.set_account(&login.login);
+    let begun = authenticator.begin_session(context, headers, login, session_token(&peer, headers)).await;
     let token = begun.map_err(|_| Error::Unavailable)?;
-    context.set_account(login.0);
     let seconds = authenticator.sessions().age_max().as_secs();
     let mut response = answer::redirect("/lite/");
     let cookies = [session_cookie(&peer, &token, seconds), login_cookie(&peer, "", 0)];
@@ -109,6 +161,21 @@ pub(crate) async fn log_out(visit: Visit, body: Body) -> Result<Response> {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     Ok(response)
+}
+
+/// Answers with the form for a code, for the login with a token.
+fn code_form(
+    service: &Service,
+    peer: &Peer,
+    headers: &HeaderMap,
+    (login, failure): (String, Option<(StatusCode, &'static str)>),
+) -> Response {
+    // The form for the password has set the cookie. Without it, the form for the code is refused like any stale one.
+    let value = cookie(headers, cookie_name(peer)).unwrap_or_default();
+    let token = FormSecret::of_session(value).masked(service.services.random.as_ref());
+    let layout = Layout { token, ..Layout::public("Second step") };
+    let status = failure.map_or(StatusCode::OK, |(status, _)| status);
+    answer::page(status, &CodePage { layout, login, failure: failure.map(|(_, failure)| failure) })
 }
 
 /// The content of the form when it is shown again.

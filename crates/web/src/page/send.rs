@@ -1,17 +1,21 @@
 //! The forms of the composer: saving a draft, looking up names, and sending.
 //!
-//! Sending is one job: it resolves the recipients, writes the message, submits it, records that the form was sent,
-//! replaces the draft by the copy in the folder with sent messages, and marks the answered message. It runs to its end
-//! also if the browser has gone. The copy has the same bytes that were submitted.
+//! Sending is one job: it resolves the recipients, writes the message, submits it, and marks the answered message. The
+//! transaction that accepts the message also replaces the draft by the copy in the folder with sent messages, so both
+//! happen or none, whenever the server is killed. The copy has the same bytes that were submitted. The job runs to its
+//! end also if the browser has gone.
 //!
 //! What the person has typed is not lost: a form that cannot be sent comes back with its content and the reason, and
 //! files that came with it are saved with a draft.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use base::{Timestamp, Uid, UidSet, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, NewMessage, SpecialUse};
 use mail::mime::{MimeSource as _, PartKind, header, transfer_encoding};
+use mail::router::SentCopy;
 use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
 use notes::Marks;
 use store::Ticket;
@@ -279,8 +283,8 @@ enum NotSent {
 /// The result of sending.
 struct Sent {
     accepted: AcceptedSubmission,
-    /// The ticket of the copy, or why there is none.
-    copy: std::result::Result<Ticket, String>,
+    /// `false` if the mail file has no room for the copy.
+    has_copy: bool,
 }
 
 async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
@@ -311,12 +315,11 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
         Err(error) => return Err(error),
     };
     sent.accepted.durable.await.map_err(|_| Error::Unavailable)?;
-    let text = match sent.copy {
-        Ok(ticket) => {
-            visit.service.services.databases.store().durable(ticket).await?;
-            "The message was sent.".to_owned()
+    let text = match sent.has_copy {
+        true => "The message was sent.",
+        false => {
+            "The message was sent, but your mail file has no room for a copy. Delete messages and empty the trash."
         }
-        Err(reason) => format!("The message was sent, but its copy could not be saved: {reason}"),
     };
     Ok(answer::redirect(&Notice::text(text).address("/lite/folders", &visit.secret)))
 }
@@ -354,13 +357,15 @@ fn send_in_job(
         message: message.clone(),
         request_id: work.composer.form.clone(),
     };
-    let accepted = match backend.submit(request) {
+    let copy = sent_copy(&file, work, message)?.map(|copy| (file.database().path(), copy));
+    let has_copy = copy.is_some();
+    let accepted = match backend.submit(request, copy) {
         Ok(accepted) => accepted,
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
     sending.complete();
-    let copy = keep_copy(&file, work, message).map_err(|error| sentence(&error.to_string()));
-    Ok(Ok(Sent { accepted, copy }))
+    mark_original(&file, work);
+    Ok(Ok(Sent { accepted, has_copy }))
 }
 
 fn refusal(refused: &RefusedRequest) -> String {
@@ -420,18 +425,26 @@ fn recipients(
     Ok(Ok(found))
 }
 
-/// Replaces the draft by the copy in the folder with sent messages, and marks the answered message.
-fn keep_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Ticket> {
-    let (sent, _) = mail_folders::special_or_create(file, SpecialUse::Sent, "Sent")?;
+/// Returns the copy for the folder with sent messages, which replaces the draft. Returns `None` if the mail file has no
+/// room for it.
+fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<SentCopy>> {
+    let quota = file.quota()?;
+    if quota.limit_bytes.is_some_and(|limit| quota.used_bytes.saturating_add(raw.len() as u64) > limit) {
+        return Ok(None);
+    }
+    let (mailbox, _) = mail_folders::special_or_create(file, SpecialUse::Sent, "Sent")?;
     let (drafts, _) = mail_folders::special_or_create(file, SpecialUse::Drafts, "Drafts")?;
     let message = NewMessage { raw, flags: Flags::from_system_flags(Marks::SEEN), received: None };
-    let (_, ticket) = put(file, (drafts, work.composer.draft.map(Uid)), sent, message)?;
-    let Some((is_forwarded, (folder, uid))) = original(&work.composer) else { return Ok(ticket) };
+    let draft = work.composer.draft.map(|draft| (drafts, Uid(draft)));
+    Ok(Some(SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?) }))
+}
+
+/// Marks the answered or forwarded message. The message was sent whether its original can be marked or not.
+fn mark_original(file: &MailFile, work: &Work) {
+    let Some((is_forwarded, (folder, uid))) = original(&work.composer) else { return };
     let mark = if is_forwarded { "$Forwarded" } else { "\\Answered" };
     let change = FlagChange::Add([mark].into_iter().collect());
-    match file.store(ViewId(folder), &UidSet::from(uid..=uid), &change, None) {
-        Ok(outcome) => Ok(outcome.ticket),
-        // The message was sent whether its original can be marked or not.
-        Err(_) => Ok(ticket),
+    if let Err(error) = file.store(ViewId(folder), &UidSet::from(uid..=uid), &change, None) {
+        tracing::debug!(target: "web", %error, "an answered message was not marked");
     }
 }

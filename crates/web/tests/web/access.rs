@@ -4,7 +4,14 @@ use axum::http::StatusCode;
 
 use super::world::World;
 
-const FORMS: [&str; 4] = ["/lite/logout", "/lite/folders", "/lite/settings", "/lite/compose"];
+const FORMS: [&str; 6] = [
+    "/lite/logout",
+    "/lite/folders",
+    "/lite/settings",
+    "/lite/settings/security",
+    "/lite/settings/factor",
+    "/lite/compose",
+];
 
 #[tokio::test]
 async fn forms_need_the_token_of_their_session() {
@@ -180,4 +187,17 @@ async fn pages_load_the_style_sheet_and_nothing_else() {
     assert!(sheet.field("cache-control").contains("immutable"));
     browser.fields = vec![("if-none-match", sheet.field("etag").to_owned())];
     assert_eq!(browser.get(&style).await.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn reports_of_violated_policies_are_taken_from_anybody() {
+    let world = World::new();
+    let mut browser = world.browser();
+    let page = browser.get("/lite/login").await;
+    assert!(page.field("content-security-policy").contains("report-uri /lite/csp-report"));
+    let mut report = async |body: Vec<u8>| {
+        browser.send("POST", "/lite/csp-report", Some("application/csp-report"), body).await.status
+    };
+    assert_eq!(report(b"{\"csp-report\":{}}".to_vec()).await, StatusCode::NO_CONTENT);
+    assert_eq!(report(vec![b'x'; 100 << 10]).await, StatusCode::PAYLOAD_TOO_LARGE);
 }

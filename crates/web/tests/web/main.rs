@@ -6,10 +6,12 @@
 //! | [`day`] | a day of mail with links and forms only |
 //! | [`composing`] | drafts, sending once, names, header injection |
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
+//! | [`security`] | the second factor, application passwords |
 //! | [`hostile`] | hostile messages: HTML, names, attachments |
 
 mod access;
 mod composing;
 mod day;
 mod hostile;
+mod security;
 mod world;

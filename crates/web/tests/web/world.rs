@@ -10,18 +10,25 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock, Name, Random, Uid};
-use http::backend::{Accounts, LoggedIn};
+use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
-use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::router::SentCopy;
 use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest};
 use notes::{Databases, Identity, ServerSettings};
-use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
+use sasl::{
+    ApplicationPasswordId, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest,
+};
 use search::FullTextIndex;
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 use tower_service::Service as _;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
+use web::credential_backend::{
+    ApplicationPasswordInfo, ChangedCredential, CredentialBackend, CredentialChange, CredentialError, CredentialsInfo,
+    OfferedFactor, SecondFactorInfo,
+};
 use web::{Service, ServiceOptions, Services};
 use wire::{Peer, PoolOptions, WorkerPool};
 
@@ -30,8 +37,63 @@ pub const BOB: &str = "CN=bob/O=acme.test";
 pub const PASSWORD: &str = "secret";
 pub const HOSTNAME: &str = "mx.acme.test";
 
-/// Logins with one password.
-struct OnePassword;
+/// Logins with one password. Ann may have a second factor.
+struct OnePassword(Arc<Credential>);
+
+/// How Ann can log in.
+#[derive(Default)]
+pub struct Credential {
+    pub has_factor: AtomicBool,
+    /// The changes that were made.
+    pub changes: Mutex<Vec<CredentialChange>>,
+}
+
+/// The application password that is made.
+pub const APPLICATION_PASSWORD: &str = "abcd-efgh";
+
+impl CredentialBackend for Credential {
+    fn credentials(&self, _: &Caller) -> Result<CredentialsInfo, BackendError> {
+        let factor = SecondFactorInfo { added: Timestamp(0), recovery_codes: 9 };
+        let password = ApplicationPasswordInfo {
+            id: ApplicationPasswordId([1; 8]),
+            name: "<b>Phone".to_owned(),
+            created: Timestamp(0),
+            protocols: vec![LoginProtocol::Imap],
+            scope: LoginScope::Reading,
+            last_use: Some((Timestamp(0), "192.0.2.1".to_owned(), "imap".to_owned())),
+        };
+        Ok(CredentialsInfo {
+            application_passwords: vec![password],
+            second_factor: self.has_factor.load(Ordering::SeqCst).then_some(factor),
+        })
+    }
+
+    fn offer_second_factor(&self, _: &Caller) -> OfferedFactor {
+        OfferedFactor { secret: "GEZDGNBV".to_owned(), url: "otpauth://totp/x?secret=GEZDGNBV".to_owned() }
+    }
+
+    fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError> {
+        assert_eq!(caller.login(), ANN);
+        let made = match change {
+            CredentialChange::AddApplicationPassword { protocols, .. } if protocols.is_empty() => {
+                return Err(CredentialError::Refused("it needs a protocol".to_owned()));
+            }
+            CredentialChange::AddApplicationPassword { .. } => {
+                ChangedCredential::ApplicationPassword(APPLICATION_PASSWORD.to_owned())
+            }
+            CredentialChange::RevokeApplicationPassword(id) if id.0 != [1; 8] => return Err(CredentialError::NotFound),
+            CredentialChange::SetSecondFactor { code, .. } if code != "1" => {
+                return Err(CredentialError::Refused("the code is wrong".to_owned()));
+            }
+            CredentialChange::SetSecondFactor { .. } | CredentialChange::RenewRecoveryCodes => {
+                ChangedCredential::RecoveryCodes(vec!["code-one".to_owned(), "code-two".to_owned()])
+            }
+            _ => ChangedCredential::Nothing,
+        };
+        self.changes.lock().expect("no test panics while it holds this").push(change.clone());
+        Ok(made)
+    }
+}
 
 impl Credentials for OnePassword {
     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -39,14 +101,32 @@ impl Credentials for OnePassword {
             ("throttled", _) => Err(LoginError::Throttled),
             ("ann", PASSWORD) => Ok(Login::new(ANN)),
             ("bob", PASSWORD) => Ok(Login::new(BOB)),
+            // As in the directory, the canonical name is a login name, too.
+            (ANN, PASSWORD) => Ok(Login::new(ANN)),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &str, _: Option<u64>) -> Result<LoggedIn, LoginError> {
-        Ok(LoggedIn { identity: Arc::new(Identity::person(login)), stamp: 0 })
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+        let identity = Arc::new(Identity::person(login.name.as_str()));
+        Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError> {
+        let login = self.check_password(origin, request)?.name;
+        let is_code_needed = login == ANN && self.0.has_factor.load(Ordering::SeqCst);
+        Ok(FirstFactor { login, stamp: 0, is_code_needed })
+    }
+
+    /// The code of a step is its number.
+    fn check_second_factor(&self, _: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
+        match (login, code.parse()) {
+            (ANN, Ok(step)) => Ok(CodeProof::Step(step)),
+            (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode),
+            _ => Err(LoginError::InvalidCredentials),
+        }
     }
 }
 
@@ -87,7 +167,11 @@ impl WebBackend for Backend {
         Ok(["ann", "bob"].contains(&name).then(|| format!("{name}@acme.test")))
     }
 
-    fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
+    fn submit(
+        &self,
+        request: SubmissionRequest,
+        copy: Option<(String, SentCopy)>,
+    ) -> Result<AcceptedSubmission, RefusedRequest> {
         if self.is_refusing.load(Ordering::SeqCst) {
             return Err(Refusal::UnknownRecipient.into());
         }
@@ -95,6 +179,16 @@ impl WebBackend for Backend {
             let Some(name) = recipient.strip_suffix("@acme.test") else { continue };
             let file = self.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
             put(&file, "INBOX", &request.message);
+        }
+        if let Some((path, SentCopy { mailbox, draft, message })) = copy {
+            let file = self.mail.open_as_server(&path).expect("the mail file exists");
+            file.append_prepared(mailbox, std::slice::from_ref(message.as_ref())).expect("a sound store");
+            if let Some((drafts, uid)) = draft {
+                let deleted = FlagChange::Add(["\\Deleted"].into_iter().collect());
+                let uids = UidSet::from(uid.0..=uid.0);
+                file.store(drafts, &uids, &deleted, None).expect("a sound store");
+                file.expunge(drafts, Some(&uids)).expect("a sound store");
+            }
         }
         self.submitted.lock().expect("no test panics while it holds this").push(request);
         let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
@@ -120,6 +214,7 @@ pub struct World {
     clock: Arc<SimClock>,
     random: Arc<SeededRandom>,
     pub backend: Arc<Backend>,
+    pub credential: Arc<Credential>,
     sessions: Arc<Sessions>,
     pool: WorkerPool,
 }
@@ -143,17 +238,18 @@ impl World {
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
         let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
-        Self { databases, clock, random, backend: Arc::new(backend), sessions, pool }
+        Self { databases, clock, random, backend: Arc::new(backend), credential: Arc::default(), sessions, pool }
     }
 
     /// Starts the lite web mail, as after a restart of the server.
     pub fn start(&self) -> Router {
-        let accounts = Arc::new(OnePassword);
+        let accounts = Arc::new(OnePassword(Arc::clone(&self.credential)));
         let pool = self.pool.clone();
         let sessions = Arc::clone(&self.sessions);
         let services = Services {
             databases: Arc::clone(&self.databases),
             backend: self.backend.clone(),
+            credentials: self.credential.clone(),
             authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), sessions),
             pool,
             memory: MemoryShares::unlimited(),

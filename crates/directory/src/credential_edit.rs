@@ -1,0 +1,84 @@
+//! Adding and removing the application passwords and the second factor of a person.
+
+use std::sync::Arc;
+
+use base::Timestamp;
+use sasl::ApplicationPasswordId;
+
+use crate::application_password::{ApplicationPassword, NewApplicationPassword};
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::person::Person;
+use crate::person_edit::find_person;
+use crate::second_factor::{FactorSecret, SecondFactor};
+
+impl Directory {
+    /// Adds an application password to a person. Returns it, and its text, which nobody can read later.
+    ///
+    /// Returns [`Error::ApplicationPassword`] for one that would be useless, and [`Error::Limit`] beyond
+    /// [`crate::limits::APPLICATION_PASSWORDS_MAX`].
+    pub fn application_password_add(
+        &self,
+        login: &str,
+        new: &NewApplicationPassword,
+    ) -> Result<(ApplicationPassword, String)> {
+        let iterations = self.options().passwords.scram_iterations;
+        let sources = (self.credentials().now(), self.random());
+        self.person_change(login, |person| person.add_application_password(new, iterations, sources))
+    }
+
+    /// Removes an application password. Its sessions end.
+    pub fn application_password_revoke(&self, login: &str, id: ApplicationPasswordId) -> Result<ApplicationPassword> {
+        self.person_change(login, |person| {
+            let place = person.application_passwords.iter().position(|known| known.id == id);
+            let place = place.ok_or_else(|| Error::not_found(format!("application password {id}")))?;
+            Ok(person.application_passwords.remove(place))
+        })
+    }
+
+    /// Removes all application passwords of a person. Returns how many there were.
+    pub fn application_passwords_revoke_all(&self, login: &str) -> Result<usize> {
+        self.person_change(login, |person| Ok(std::mem::take(&mut person.application_passwords).len()))
+    }
+
+    /// Adds a second factor to a person, or replaces it, if the code shows that the authenticator has the secret.
+    /// Returns the recovery codes.
+    ///
+    /// Returns [`Error::FactorCode`] for a wrong code.
+    pub fn second_factor_set(&self, login: &str, secret: &FactorSecret, code: &str) -> Result<Vec<String>> {
+        let now: Timestamp = self.credentials().now();
+        if secret.step_of(code, now).is_none() {
+            return Err(Error::FactorCode);
+        }
+        self.person_change(login, |person| {
+            let (factor, texts) = SecondFactor::create(secret.clone(), now, self.random());
+            person.second_factor = Some(factor);
+            Ok(texts)
+        })
+    }
+
+    /// Removes the second factor of a person.
+    pub fn second_factor_remove(&self, login: &str) -> Result<Arc<Person>> {
+        self.person_change(login, |person| {
+            person.second_factor = None;
+            Ok(Arc::new(person.clone()))
+        })
+    }
+
+    /// Replaces the recovery codes of a person. Returns the new ones.
+    pub fn recovery_codes_renew(&self, login: &str) -> Result<Vec<String>> {
+        self.person_change(login, |person| match &mut person.second_factor {
+            Some(factor) => Ok(factor.renew_recovery_codes(self.random())),
+            None => Err(Error::not_found(format!("second factor of {}", person.label()))),
+        })
+    }
+
+    /// Changes a person durably, unless the change fails.
+    pub(crate) fn person_change<R>(&self, login: &str, change: impl FnOnce(&mut Person) -> Result<R>) -> Result<R> {
+        let mut edit = self.edit()?;
+        let mut person = find_person(&mut edit, login)?;
+        let result = change(&mut person)?;
+        self.save_person(edit, person)?;
+        Ok(result)
+    }
+}

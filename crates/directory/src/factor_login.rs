@@ -1,0 +1,45 @@
+//! The check of codes of the second factor at a login.
+
+use std::net::IpAddr;
+
+use crate::directory::Directory;
+use crate::error::AuthError;
+use crate::limits::FACTOR_CODE_BYTES_MAX;
+use crate::login::throttle_auth_error;
+use crate::second_factor::FactorProof;
+
+impl Directory {
+    /// Checks a code of the second factor of a person, for somebody who has proved the password. A recovery code is
+    /// removed. Wrong codes are throttled like wrong passwords.
+    pub fn check_second_factor(&self, login: &str, code: &str, from: IpAddr) -> Result<FactorProof, AuthError> {
+        let credentials = self.credentials();
+        let login_account = self.login_account(login)?;
+        let account = login_account.throttle_key();
+        let attempt = credentials.throttle().begin(&account, from).map_err(throttle_auth_error)?;
+        let person = login_account.person.filter(|_| code.len() <= FACTOR_CODE_BYTES_MAX);
+        let factor = person.as_ref().and_then(|person| person.second_factor());
+        let step = factor.and_then(|factor| factor.secret.step_of(code, credentials.now()));
+        if let Some(step) = step {
+            attempt.report_success();
+            return Ok(FactorProof::Step(step));
+        }
+        if factor.is_some_and(|factor| factor.has_recovery_code(code)) {
+            let taken = self.person_change(login, |person| {
+                Ok(person.second_factor.as_mut().is_some_and(|factor| factor.take_recovery_code(code)))
+            });
+            match taken {
+                Ok(true) => {
+                    attempt.report_success();
+                    return Ok(FactorProof::RecoveryCode);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    attempt.report_inconclusive();
+                    return Err(error.into());
+                }
+            }
+        }
+        attempt.report_failure();
+        Err(AuthError::Refused)
+    }
+}
