@@ -122,3 +122,9 @@ pub const LISTED_FOLDERS_MAX: usize = 1_000;
 
 /// Maximum number of bytes of a report that a page violates its Content Security Policy.
 pub const REPORT_BYTES_MAX: usize = 16 << 10;
+
+/// Maximum number of messages that are looked through for those of a conversation.
+pub const CONVERSATION_SEARCHED: u32 = 20_000;
+
+/// Maximum number of messages of a conversation on its page.
+pub const CONVERSATION_MESSAGES_MAX: usize = 200;

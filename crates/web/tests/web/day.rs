@@ -195,3 +195,25 @@ async fn settings_list_and_end_sessions() {
     assert!(second.get("/lite/folders").await.has("Log in"));
     assert!(bob.get("/lite/folders").await.has("<h1 dir=\"auto\">Folders</h1>"));
 }
+
+#[tokio::test]
+async fn conversation_has_the_messages_of_all_folders_in_order() {
+    let world = World::new();
+    let message = |id: &str, refers: &str, subject: &str| {
+        format!("From: bob@acme.test\r\nMessage-ID: <{id}@x>\r\nReferences: {refers}\r\nSubject: {subject}\r\n\r\nx")
+    };
+    let first = world.put("ann", "INBOX", &message("1", "", "Plan"));
+    world.put("ann", "INBOX", &message("9", "", "Other"));
+    world.put("ann", "Sent", &message("2", "<1@x>", "Re: Plan"));
+    world.put("ann", "Trash", &message("3", "<1@x>", "Re: Plan"));
+    let mut browser = world.logged_in("ann").await;
+    let address = format!("/lite/folder/{}/{first}", world.folder("ann", "INBOX"));
+    let link = browser.get(&address).await.link("Conversation");
+    let page = browser.get(&link).await;
+    let text = page.text();
+    let rows: Vec<&str> = text.split("<tr").skip(1).filter(|row| row.contains("href=\"/lite/folder/")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(rows[0].contains(">Plan<") && rows[0].contains("aria-current") && rows[1].contains(">Re: Plan<"), "{text}");
+    assert!(rows[1].contains("Sent") && !page.has("may be missing"), "{text}");
+    assert_eq!(browser.get("/lite/folder/1/999/conversation").await.status, StatusCode::NOT_FOUND);
+}
