@@ -4,10 +4,15 @@ All classes share one fresh server. The users are alice, bob, carol and dora of 
 `server`.
 """
 
+import base64
 import email
 import email.message
 import email.policy
+import hmac
+import html.parser
+import http.cookiejar
 import imaplib
+import json
 import os
 import poplib
 import shutil
@@ -17,6 +22,9 @@ import subprocess
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
 
 PATIENCE_S = 20
 
@@ -256,3 +264,146 @@ class Pop3Session(Session):
         client.user(f"alice@{self.server.domain}")
         client.pass_(self.server.password)
         client.quit()
+
+
+class Page(html.parser.HTMLParser):
+    """The hidden fields and the texts in `code` elements of a page."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.text = answer.read().decode()
+        self.fields = {}
+        self.codes = []
+        self.is_code = False
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs):
+        """Keeps the value of a hidden field."""
+        attributes = dict(attrs)
+        self.is_code = tag == "code"
+        if tag == "input" and attributes.get("type") == "hidden":
+            self.fields[attributes["name"]] = attributes.get("value", "")
+
+    def handle_data(self, data):
+        """Keeps the text of a `code` element."""
+        if self.is_code:
+            self.codes.append(data)
+        self.is_code = False
+
+
+def totp(secret, step):
+    """Returns the code of a time step (RFC 6238)."""
+    digest = hmac.new(base64.b32decode(secret), step.to_bytes(8), "sha1").digest()
+    offset = digest[-1] & 15
+    return f"{(int.from_bytes(digest[offset:offset + 4]) & 0x7fffffff) % 1000000:06}"
+
+
+class LoginSession(Session):
+    """A second factor and application passwords: made in the web mail, and used by the clients."""
+
+    USER = "erin"
+
+    def web(self):
+        """Returns a browser: a function that gets a page, or sends a form to it with the hidden fields of another."""
+        jar = http.cookiejar.CookieJar()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar), urllib.request.ProxyHandler({}))
+        base = f"http://localhost:{self.server.port('http')}"
+
+        def visit(path, page=None, **fields):
+            body = None if page is None else urllib.parse.urlencode(page.fields | fields).encode()
+            try:
+                return Page(opener.open(base + path, body, timeout=PATIENCE_S))
+            except urllib.error.HTTPError as answer:
+                return Page(answer)
+        return visit
+
+    def imap_with(self, password):
+        """Logs in to IMAP with a password. Raises `imaplib.IMAP4.error` if it is refused."""
+        client = imaplib.IMAP4(*self.server.address("imap"), timeout=PATIENCE_S)
+        self.addCleanup(client.shutdown)
+        client.login(f"{self.USER}@{self.server.domain}", password)
+        return client
+
+    def jmap_with(self, authorization):
+        """Returns the status and the body of the JMAP session resource."""
+        request = urllib.request.Request(f"http://localhost:{self.server.port('http')}/jmap/session")
+        request.add_header("Authorization", authorization)
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE_S) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code, refusal.read().decode()
+
+    def test_a_second_factor_and_application_passwords(self):
+        self.server.add_users([f"{self.USER}@{self.server.domain}"], self.server.password)
+        name, password = f"{self.USER}@{self.server.domain}", self.server.password
+        before = self.imap_with(password)
+        browser = self.web()
+        page = browser("/lite/login", browser("/lite/login"), name=name, password=password)
+        self.assertIn("Log out", page.text)
+        offer = browser("/lite/settings/factor")
+        step = int(time.time()) // 30
+        codes = browser("/lite/settings/factor", offer, code=totp(offer.fields["secret"], step), password=password).codes
+        self.assertEqual(len(codes), 10)
+        self.ends(before)
+        with self.assertRaisesRegex(imaplib.IMAP4.error, "application password"):
+            self.imap_with(password)
+
+        # Logging in needs a code, and each once.
+        other = self.web()
+        waiting = other("/lite/login", other("/lite/login"), name=name, password=password)
+        self.assertIn("authenticator", waiting.text)
+        self.assertIn("Log out", other("/lite/login/code", waiting, code=codes[0]).text)
+        again = self.web()
+        waiting = again("/lite/login", again("/lite/login"), name=name, password=password)
+        self.assertIn("wrong", again("/lite/login/code", waiting, code=codes[0]).text)
+
+        made = {}
+        for label, fields in (("mail", {"protocol": "imap"}), ("reader", {"protocol": "imap", "reading": "1"}),
+                              ("jmap", {"protocol": "jmap"})):
+            made[label], = self.add(browser, label, password, fields).codes
+        client = self.imap_with(made["mail"])
+        self.good(client.append("INBOX", None, None, letter("for the reader")))
+        reader = self.imap_with(made["reader"])
+        self.good(reader.select("INBOX"))
+        self.assertIn(b"for the reader", self.good(reader.fetch("1", "(BODY[HEADER.FIELDS (SUBJECT)])"))[0][1])
+        self.assertEqual(reader.append("INBOX", None, None, letter("x"))[0], "NO")
+        with self.assertRaises(imaplib.IMAP4.error):
+            self.imap_with(made["jmap"])
+
+        basic = base64.b64encode(f"{name}:{made['jmap']}".encode()).decode()
+        for authorization in (f"Basic {basic}", f"Bearer {made['jmap']}"):
+            status, session = self.jmap_with(authorization)
+            self.assertEqual(status, 200, session)
+            self.assertTrue(session["primaryAccounts"])
+        main = base64.b64encode(f"{name}:{password}".encode()).decode()
+        self.assertEqual(self.jmap_with(f"Basic {main}")[0], 401)
+        self.assertEqual(self.jmap_with(f"Bearer {made['mail']}")[0], 401)
+
+        rows = json.loads(self.server.command("app-password", "list", name, "--json"))
+        used = {row["name"]: row["used_over"] for row in rows}
+        self.assertEqual(used, {"mail": "imap", "reader": "imap", "jmap": "jmap"})
+        ids = {row["name"]: row["id"] for row in rows}
+        self.server.command("app-password", "revoke", name, ids["mail"])
+        self.ends(client)
+        self.good(reader.noop())
+        with self.assertRaises(imaplib.IMAP4.error):
+            self.imap_with(made["mail"])
+
+    @staticmethod
+    def add(browser, label, password, fields):
+        """Makes an application password."""
+        settings = browser("/lite/settings/security")
+        settings.fields.pop("do", None)
+        return browser("/lite/settings/security", settings, do="add", name=label, password=password, **fields)
+
+    def ends(self, client):
+        """Waits until the server has ended a connection."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                client.noop()
+            except (imaplib.IMAP4.abort, imaplib.IMAP4.error, OSError):
+                return
+            time.sleep(0.05)
+        self.fail("the connection goes on")

@@ -62,6 +62,10 @@ impl ServerCredentials {
                 self.directory.second_factor_remove(login)?;
                 Ok(ChangedCredential::Nothing)
             }
+            CredentialChange::SetPassword(password) => {
+                self.directory.password_set(login, password.as_bytes())?;
+                Ok(ChangedCredential::Nothing)
+            }
             CredentialChange::RenewRecoveryCodes => {
                 Ok(ChangedCredential::RecoveryCodes(self.directory.recovery_codes_renew(login)?))
             }

@@ -78,6 +78,8 @@ pub enum CredentialChange {
     RemoveSecondFactor,
     /// Replaces the recovery codes.
     RenewRecoveryCodes,
+    /// Sets the password of the account. All application passwords are revoked.
+    SetPassword(String),
 }
 
 /// What a person gets by a change. The texts are shown once.

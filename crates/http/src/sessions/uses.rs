@@ -49,8 +49,15 @@ impl Use {
         }
         let time = note.item(USED_ITEM).and_then(|item| item.value.time())?;
         let step = text(STEP_ITEM).parse().ok()?;
-        let (key, address, protocol) = (text(KEY_ITEM), text(ADDRESS_ITEM), text(PROTOCOL_ITEM));
-        Some(Self { key, time, address, protocol, step, note: note.header.note, written: time })
+        Some(Self {
+            key: text(KEY_ITEM),
+            time,
+            address: text(ADDRESS_ITEM),
+            protocol: text(PROTOCOL_ITEM),
+            step,
+            note: note.header.note,
+            written: time,
+        })
     }
 
     fn to_items(&self) -> Vec<Item> {

@@ -468,7 +468,8 @@ fn the_copy_replaces_the_draft_if_the_message_is_accepted() {
         let found = file.snapshot().and_then(|snapshot| snapshot.folder(name)).expect("a sound store");
         found.unwrap_or_else(|| panic!("no mailbox {name}")).id
     };
-    let (sent, drafts) = (folder("Sent"), folder("Drafts"));
+    let sent = folder("Sent");
+    let drafts = folder("Drafts");
     let text = "From: ann@acme.test\r\nSubject: x\r\n\r\n";
     let new = |text: &str| NewMessage { raw: text.as_bytes().to_vec(), flags: Flags::none(), received: None };
     let draft = file.append(drafts, &[new("Subject: draft\r\n\r\n")]).expect("a sound store").1[0];

@@ -1,8 +1,8 @@
 //! Application passwords and the second factor of the person.
 //!
-//! Whoever finds a browser that is logged in must not be able to add a way in, so each change needs the password, and a
-//! change of the second factor also a code. Revoking an application password needs neither. New secrets are shown once,
-//! in the answer to the form.
+//! A person who finds a browser that is logged in must not be able to add a way in, so each change needs the password,
+//! and a change of the second factor, or of the password of somebody who has one, also a code. Revoking an application
+//! password needs neither. New secrets are shown once, in the answer to the form.
 
 use askama::Template;
 use axum::body::Body;
@@ -101,12 +101,21 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
         }
         "add" => (new_password(&form), "This is the new application password. It is shown only now."),
         "renew-codes" => (CredentialChange::RenewRecoveryCodes, NEW_CODES),
+        "set-password" => {
+            if form.text("new") != form.text("again") {
+                return page(&visit, Some("The new passwords differ. Nothing was changed.".to_owned()), &form).await;
+            }
+            (CredentialChange::SetPassword(form.text("new").to_owned()), "The password was changed. Log in with it.")
+        }
         "remove-factor" => (CredentialChange::RemoveSecondFactor, "The second step was removed."),
         _ => return Err(Error::Invalid("the form has no button that is known".to_owned())),
     };
     let confirmed = match &change {
         CredentialChange::RevokeApplicationPassword(_) => Ok(()),
         CredentialChange::AddApplicationPassword { .. } => confirm(&visit, &form, Confirmation::Password).await?,
+        CredentialChange::SetPassword(_) if credentials(&visit).await?.second_factor.is_none() => {
+            confirm(&visit, &form, Confirmation::Password).await?
+        }
         _ => confirm(&visit, &form, Confirmation::PasswordAndCode).await?,
     };
     if let Err(failure) = confirmed {

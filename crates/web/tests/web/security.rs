@@ -21,7 +21,8 @@ fn changes(world: &World) -> Vec<CredentialChange> {
 }
 
 async fn enter_code(browser: &mut Browser, page: &Page, code: &str) -> Page {
-    let (token, login) = (page.hidden("token"), page.hidden("login"));
+    let token = page.hidden("token");
+    let login = page.hidden("login");
     browser.post("/lite/login/code", &[("token", &token), ("login", &login), ("code", code)]).await
 }
 
@@ -144,7 +145,8 @@ async fn second_factor_is_set_up_with_its_first_code() {
     let mut browser = world.logged_in("ann").await;
     let page = browser.get("/lite/settings/factor").await;
     assert!(page.has("<svg role=\"img\"") && page.has("GEZD GNBV"), "{}", page.text());
-    let (token, secret) = (page.hidden("token"), page.hidden("secret"));
+    let token = page.hidden("token");
+    let secret = page.hidden("secret");
     for (code, password) in [("2", PASSWORD), ("1", "wrong")] {
         let fields = [("token", token.as_str()), ("secret", &secret), ("code", code), ("password", password)];
         let answer = browser.post("/lite/settings/factor", &fields).await;
@@ -157,4 +159,24 @@ async fn second_factor_is_set_up_with_its_first_code() {
     world.credential.has_factor.store(true, Ordering::SeqCst);
     assert!(!browser.post("/lite/settings/factor", &fields).await.has("code-one"));
     assert_eq!(changes(&world).len(), 1);
+}
+
+#[tokio::test]
+async fn password_is_changed_with_the_old_one_and_a_code() {
+    let world = with_factor();
+    let mut browser = world.browser();
+    let page = browser.log_in("ann", PASSWORD).await;
+    enter_code(&mut browser, &page, "7").await;
+    let token = browser.get(PATH).await.hidden("token");
+    let mut change = async |password: &str, code: &str, new: &str, again: &str| {
+        let fields = [("token", token.as_str()), ("do", "set-password"), ("password", password), ("code", code)];
+        browser.post(PATH, &[&fields[..], &[("new", new), ("again", again)]].concat()).await
+    };
+    for (password, code, again) in [("wrong", "8", "new one"), (PASSWORD, "7", "new one"), (PASSWORD, "8", "other")] {
+        let answer = change(password, code, "new one", again).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{password} {code} {again}");
+    }
+    assert!(changes(&world).is_empty());
+    assert_eq!(change(PASSWORD, "9", "new one", "new one").await.status, StatusCode::OK);
+    assert!(changes(&world) == [CredentialChange::SetPassword("new one".to_owned())]);
 }
