@@ -6,17 +6,19 @@
 
 use base::UidSet;
 use mail::mailbox::{FolderStatus, MailSnapshot};
+use notes::AclLevel;
 
 use super::change_scan::{ChangeScan, MissingScan, write_vanished};
 use crate::codec::ResponseWriter;
-use crate::codec::command::{Qresync, SelectCommand};
+use crate::codec::command::{Qresync, SelectCommand, SelectMode};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::selected::SelectedMailbox;
 use crate::session::sequence_numbers::FolderPositions;
 use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply, updates};
 
-/// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
+/// Selects a mailbox. The previously selected mailbox is deselected even if the command fails. For a user who may only
+/// read, it is read-only.
 pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let tells_closed = session.enabled.rev2 || session.enabled.condstore;
     if session.selected.take().is_some() && tells_closed {
@@ -35,7 +37,8 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
         return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
     let status = snapshot.status(folder.id)?;
-    let mut selected = SelectedMailbox::new(&folder, select.mode, &status);
+    let mode = if snapshot.reading().grant().level() < AclLevel::Author { SelectMode::ReadOnly } else { select.mode };
+    let mut selected = SelectedMailbox::new(&folder, mode, &status);
     selected.mark_up_to_date(&snapshot);
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.context.recent;
