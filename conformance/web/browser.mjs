@@ -12,14 +12,13 @@ export const [base, login, password, modules, program, ...rest] = process.argv.s
 const { chromium } = (await import(`${modules}/playwright-core/index.js`)).default;
 const TIME_MAX_MS = 30_000;
 // The browser's own services. They lead to the canary, too, and are not counted.
-const SERVICES_OF_THE_BROWSER = /(^|\.)(google|googleapis|gstatic)\.com$/;
+const SERVICES_OF_THE_BROWSER = /\.(google|googleapis|gstatic)\.com/;
 
 // Returns what a connection wants: the first two lines of a request, or the host name in the beginning of TLS.
 function wish(bytes) {
   const text = bytes.toString("latin1");
-  if (bytes[0] !== 0x16) return text.split("\r\n").slice(0, 2).join(" ").slice(0, 200);
-  const names = text.match(/[a-z0-9-]+(\.[a-z0-9-]+)+\.[a-z]{2,}/g) ?? [];
-  return names.find((name) => !SERVICES_OF_THE_BROWSER.test(name)) ?? names[0] ?? "TLS without a name";
+  if (bytes[0] !== 0x16) return text.split("\r\n").slice(0, 2).join(" ").slice(0, 1000);
+  return text.match(/[a-z0-9-]+(\.[a-z0-9-]+)*\.(com|test)/)?.[0] ?? "TLS without a known name";
 }
 
 // Starts the canary. `heard` has what each connection wants. Without a window, Chromium prepares no connections

@@ -70,12 +70,12 @@ def chromium(_, base, password):
 
 def hostile(server, base, password):
     """Opens the corpus of hostile messages."""
-    folder = f"{server.folder}/hostile/new"
-    os.makedirs(folder)
+    for name in ("cur", "new", "tmp"):
+        os.makedirs(f"{server.folder}/hostile/{name}")
     for number, message in enumerate(corpus.messages(), 1):
-        with open(f"{folder}/{number:04}.corpus", "wb") as file:
+        with open(f"{server.folder}/hostile/new/{number:04}.corpus", "wb") as file:
             file.write(message)
-    server.command("import", "maildir", os.path.dirname(folder), "--user", TARGET_LOGIN)
+    server.command("import", "maildir", f"{server.folder}/hostile", "--user", TARGET_LOGIN)
     return outcome(run_browser(script("hostile.mjs", base, TARGET_LOGIN, password)))
 
 
