@@ -1,7 +1,14 @@
-"""The lite web mail with browsers: Chromium with scripts off plays a day's mail (`day.mjs`), and `lynx` and `w3m` log in and
-read. Nothing here downloads a browser: they are Debian packages.
+"""The lite web mail with browsers. Nothing here downloads a browser: they are Debian packages.
 
-A browser that is not installed is skipped, with the reason.
+| part | browser | content |
+|---|---|---|
+| `chromium` | Chromium, scripts off | a day's mail, accessibility (`day.mjs`) |
+| `hostile` | Chromium, scripts on | the corpus of hostile messages in every form, with a canary (`hostile.mjs`, `corpus.py`) |
+| `mailbox` | Chromium, scripts off | a mailbox of 100,000 messages (`mailbox.mjs`) |
+| `sending` | Chromium, scripts off | sending while the server is killed (`sending.mjs`, `sending.py`) |
+| `lynx`, `w3m` | these | login and inbox |
+
+A part whose browser is not installed is skipped, with the reason.
 """
 
 import http.cookiejar
@@ -12,11 +19,16 @@ import subprocess
 import urllib.parse
 import urllib.request
 
+from . import corpus, sending
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet")
 INSTALL_TIME_MAX_S = 600
-DAY_TIME_MAX_S = 300
+BROWSER_TIME_MAX_S = 1200
 LOGIN = "ann@acme.test"
+TARGET_LOGIN = "tom@acme.test"
+FULL_LOGIN = "fay@acme.test"
+MAILBOX_MESSAGES = 100_000
 
 
 class Fields(html.parser.HTMLParser):
@@ -37,30 +49,69 @@ class Fields(html.parser.HTMLParser):
 def run(server, count, only, password):
     """Plays with each browser."""
     server.add_domain("acme.test")
-    server.add_users([LOGIN], password)
-    base = f"http://localhost:{server.port('http')}"
-    for name, play in (("chromium", chromium), ("lynx", lynx), ("w3m", w3m)):
+    server.add_users([LOGIN, TARGET_LOGIN, FULL_LOGIN, sending.SENDER, sending.RECIPIENT], password)
+    for name, (program, play) in PARTS.items():
         if only and only != name:
             continue
-        if not shutil.which(name):
-            print(f"{name}: skipped, it is not installed")
+        if not shutil.which(program):
+            print(f"{name}: skipped, {program} is not installed")
             count.add(0, 0, 1)
             continue
+        base = f"http://localhost:{server.port('http')}"
         passed, said = play(server, base, password)
-        print((said or f"{name}: passed") if passed else f"{name}: failed\n{said}")
+        print((said or f"{name}: passed") if passed else f"{name}: failed\n{said}", flush=True)
         count.add(int(passed), int(not passed), 0)
 
 
 def chromium(_, base, password):
     """Plays the day in Chromium. Returns whether it passed, and what it said."""
+    return outcome(run_browser(script("day.mjs", base, LOGIN, password)))
+
+
+def hostile(server, base, password):
+    """Opens the corpus of hostile messages."""
+    for name in ("cur", "new", "tmp"):
+        os.makedirs(f"{server.folder}/hostile/{name}")
+    for number, message in enumerate(corpus.messages(), 1):
+        with open(f"{server.folder}/hostile/new/{number:04}.corpus", "wb") as file:
+            file.write(message)
+    server.command("import", "maildir", f"{server.folder}/hostile", "--user", TARGET_LOGIN)
+    return outcome(run_browser(script("hostile.mjs", base, TARGET_LOGIN, password)))
+
+
+def mailbox(server, base, password):
+    """Plays with a mailbox of many messages."""
+    path = f"{server.folder}/full.mbox"
+    with open(path, "w", encoding="ascii") as file:
+        for number in range(MAILBOX_MESSAGES):
+            subject = f"Report {number}" if number else "Report with a needle"
+            file.write(f"From sender@acme.test Thu Jan  1 00:00:00 2026\nFrom: Sender {number % 100} <sender@acme.test>\n"
+                       f"To: {FULL_LOGIN}\nSubject: {subject}\nMessage-ID: <{number}@acme.test>\n\nText {number}\n\n")
+    server.command("import", "mbox", path, "--user", FULL_LOGIN, "--folder", "INBOX")
+    return outcome(run_browser(script("mailbox.mjs", base, FULL_LOGIN, password, str(MAILBOX_MESSAGES))))
+
+
+def sending_while_killed(server, base, password):
+    """Sends while the server is killed."""
+    try:
+        return True, sending.run(server, script("sending.mjs", base, sending.SENDER, password), password, environment())
+    except sending.Wrong as wrong:
+        return False, str(wrong)
+
+
+def script(name, base, login, password, *more):
+    """Returns the words that run a script with a browser. Installs the modules that it needs."""
     folder = os.path.join(CACHE, "web-conformance")
     os.makedirs(folder, exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(f"{HERE}/{name}", folder)
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(f"{HERE}/{file}", folder)
     subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True, timeout=INSTALL_TIME_MAX_S,
                    env=os.environ | {"PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD": "1"})
-    words = ["node", f"{HERE}/day.mjs", base, LOGIN, password, f"{folder}/node_modules", shutil.which("chromium")]
-    done = run_browser(words)
+    return ["node", f"{HERE}/{name}", base, login, password, f"{folder}/node_modules", shutil.which("chromium"), *more]
+
+
+def outcome(done):
+    """Returns whether a script has passed, and what it said."""
     return done.returncode == 0, (done.stdout + done.stderr[-4000:]).strip()
 
 
@@ -102,6 +153,14 @@ def shows_inbox(done):
 
 
 def run_browser(words):
-    """Runs a browser without the proxies of the environment."""
-    clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    return subprocess.run(words, capture_output=True, text=True, timeout=DAY_TIME_MAX_S, check=False, env=clean)
+    """Runs a browser."""
+    return subprocess.run(words, capture_output=True, text=True, timeout=BROWSER_TIME_MAX_S, check=False, env=environment())
+
+
+def environment():
+    """Returns the environment without its proxies."""
+    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+
+
+PARTS = {"chromium": ("chromium", chromium), "hostile": ("chromium", hostile), "mailbox": ("chromium", mailbox),
+         "sending": ("chromium", sending_while_killed), "lynx": ("lynx", lynx), "w3m": ("w3m", w3m)}

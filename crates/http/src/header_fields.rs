@@ -11,19 +11,23 @@ pub const POLICY_OF_DATA: &str = "default-src 'none'; frame-ancestors 'none'";
 /// Field names that `axum::http` has no constant for.
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const DNS_PREFETCH_CONTROL: HeaderName = HeaderName::from_static("x-dns-prefetch-control");
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
 
 /// What pages of this server may do with the devices of their user: nothing.
 const PERMISSIONS: &str = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()";
 
 /// The fields of every answer, unless it has them.
-const FIELDS: [(HeaderName, &str); 7] = [
+const FIELDS: [(HeaderName, &str); 8] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CONTENT_SECURITY_POLICY, POLICY_OF_DATA),
     (CROSS_ORIGIN_OPENER_POLICY, "same-origin"),
     (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
     (PERMISSIONS_POLICY, PERMISSIONS),
+    // Without it, browsers look up the hosts of all links of a page without TLS before anybody follows one. The owner of
+    // a name that is in one message only would learn that the message was opened.
+    (DNS_PREFETCH_CONTROL, "off"),
     (header::CACHE_CONTROL, "no-store"),
 ];
 

@@ -44,6 +44,9 @@ pub const QUOTED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of bytes of HTML that are shown.
 pub const HTML_BYTES_MAX: usize = 1 << 20;
 
+/// Maximum number of parts with HTML that are shown.
+pub const HTML_PARTS_MAX: usize = 50;
+
 /// Maximum number of bytes of the images of a message that are part of its HTML page.
 pub const INLINE_IMAGE_BYTES_MAX: usize = 2 << 20;
 
@@ -53,6 +56,12 @@ pub const HTML_ELEMENTS_MAX: usize = 20_000;
 /// Maximum number of elements that a parser may make of HTML, because it repeats open elements with a look of their
 /// own in each paragraph.
 pub const HTML_PARSED_ELEMENTS_MAX: usize = 2_000_000;
+
+/// Maximum number of attributes of an element. HTML with more is shown as its text.
+pub const HTML_ATTRIBUTES_MAX: usize = 250;
+
+/// Maximum number of times that the bytes of tags are read on average, to count attributes.
+pub const TAG_READS_MAX: usize = 8;
 
 /// Maximum number of passes of the sanitizer until its result no longer changes.
 pub const SANITIZER_PASSES_MAX: usize = 6;

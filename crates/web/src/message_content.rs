@@ -13,7 +13,7 @@ use mail::mime::date::HeaderDate;
 use mail::mime::structure::TransferEncoding;
 use mail::mime::{MimeSource, Part, PartKind, Structure, address, header, text, transfer_encoding};
 
-use crate::limits::{INLINE_IMAGE_BYTES_MAX, LISTED_ATTACHMENTS_MAX};
+use crate::limits::{HTML_PARTS_MAX, INLINE_IMAGE_BYTES_MAX, LISTED_ATTACHMENTS_MAX};
 use crate::shown_text;
 
 /// Image types that browsers show without executing anything.
@@ -171,24 +171,28 @@ pub fn text_of<S: MimeSource + ?Sized>(source: &S, bytes_max: usize) -> Result<M
     Ok(out)
 }
 
-/// Returns the HTML of a message as the sender wrote it, or `None` if it has none.
+/// Returns the HTML of each part of a message that is shown, as the sender wrote it. There is none in most messages.
+///
+/// The parts stay separate: together, an attribute that one of them opens could enclose the text of the next one, which
+/// may be of somebody else (a quoted or a decrypted message), in an address of the sender's choice.
 ///
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn html_of<S: MimeSource + ?Sized>(source: &S, bytes_max: usize) -> Result<Option<String>, S::Error> {
+pub fn html_of<S: MimeSource + ?Sized>(source: &S, bytes_max: usize) -> Result<Vec<String>, S::Error> {
     let structure = source.structure();
-    let mut out = None;
+    let mut left = bytes_max;
+    let mut found = Vec::new();
     for index in body_parts(structure, Preference::Html) {
-        if !structure.parts()[index].is_media("text", "html") {
+        if !structure.parts()[index].is_media("text", "html") || found.len() == HTML_PARTS_MAX {
             continue;
         }
-        let found = text::of_part(source, index, bytes_max)?.unwrap_or_default();
-        let html: &mut String = out.get_or_insert_default();
-        let left = bytes_max.saturating_sub(html.len());
-        html.push_str(&found[..found.floor_char_boundary(left)]);
+        let mut html = text::of_part(source, index, left)?.unwrap_or_default();
+        html.truncate(html.floor_char_boundary(left));
+        left -= html.len();
+        found.push(html);
     }
-    Ok(out)
+    Ok(found)
 }
 
 /// Returns `true` if a message has HTML.
@@ -299,7 +303,7 @@ mod tests {
         let Ok(text) = text_of(&message, 3);
         assert_eq!((text.text.as_str(), text.is_cut), ("pla", true));
         let Ok(html) = html_of(&message, 1_000);
-        assert_eq!(html.as_deref(), Some("<p>rich"));
+        assert_eq!(html, ["<p>rich"]);
         let names: Vec<String> = attachments(&structure).into_iter().map(|attachment| attachment.name).collect();
         assert_eq!(names, ["a.html", "message.eml"]);
         assert_eq!(short_name(message.header(), "From"), "Döra");

@@ -113,6 +113,13 @@ pub fn message_ids(text: &str) -> Vec<String> {
     inner.filter(is_id).map(str::to_owned).collect()
 }
 
+/// Returns the identifier of a message in angle brackets, or an empty text if it has none that is well formed.
+#[must_use]
+pub fn message_id_of(header: &[u8]) -> String {
+    let value = header::first(header, "Message-ID").map(header::decode_value).unwrap_or_default();
+    message_ids(&value).first().map(|id| format!("<{id}>")).unwrap_or_default()
+}
+
 /// Returns the field `References` of an answer to a message (RFC 5322, section 3.6.4).
 #[must_use]
 pub fn references_of(header: &[u8]) -> String {

@@ -18,7 +18,10 @@ use std::sync::Arc;
 use ammonia::{Builder, UrlRelative};
 use mail::mime::text;
 
-use crate::limits::{HTML_BYTES_MAX, HTML_ELEMENTS_MAX, HTML_PARSED_ELEMENTS_MAX, SANITIZER_PASSES_MAX};
+use crate::limits::{
+    HTML_ATTRIBUTES_MAX, HTML_BYTES_MAX, HTML_ELEMENTS_MAX, HTML_PARSED_ELEMENTS_MAX, SANITIZER_PASSES_MAX,
+    TAG_READS_MAX,
+};
 use crate::style_attribute;
 
 /// The elements that stay.
@@ -132,6 +135,15 @@ pub fn sanitize(html: &str, images: &Arc<HashMap<String, String>>) -> String {
     as_text(&builder, &current)
 }
 
+/// Sanitizes the HTML of several parts of a message, each on its own. The limits are those of all together.
+#[must_use]
+pub fn sanitize_parts(parts: &[String], images: &Arc<HashMap<String, String>>) -> Vec<String> {
+    let is_together_too_complex = parts.len() > 1 && is_too_complex(&parts.concat());
+    let builder = builder(images);
+    let clean = |html: &String| if is_together_too_complex { as_text(&builder, html) } else { sanitize(html, images) };
+    parts.iter().map(clean).collect()
+}
+
 /// Returns the text of HTML, as HTML without elements.
 fn as_text(builder: &Builder<'_>, html: &str) -> String {
     builder.clean(&ammonia::clean_text(&text::of_html(html))).to_string()
@@ -156,7 +168,60 @@ fn is_too_complex(html: &str) -> bool {
             unlike += usize::from(is_open_quote(tag) || known.insert(tag));
         }
     }
-    elements > HTML_ELEMENTS_MAX || elements.saturating_mul(3 * unlike + 1) > HTML_PARSED_ELEMENTS_MAX
+    elements > HTML_ELEMENTS_MAX
+        || elements.saturating_mul(3 * unlike + 1) > HTML_PARSED_ELEMENTS_MAX
+        || has_too_many_attributes(html)
+}
+
+/// Returns `true` if a tag may have so many attributes that comparing each with all others takes long, as the parser
+/// does.
+///
+/// Every `<` before a letter is taken for the beginning of a tag, because a `<` in a quoted value is one if the parser
+/// is not in a tag there. So the count is never too small. The bytes that are read again and again are limited.
+fn has_too_many_attributes(html: &str) -> bool {
+    let bytes = html.as_bytes();
+    let mut left = bytes.len().saturating_mul(TAG_READS_MAX);
+    for start in (0..bytes.len()).filter(|at| bytes[*at] == b'<') {
+        let tag = &bytes[start + 1..];
+        if !tag.first().is_some_and(u8::is_ascii_alphabetic) {
+            continue;
+        }
+        let (attributes, length) = count_attributes(tag);
+        if attributes > HTML_ATTRIBUTES_MAX || length > left {
+            return true;
+        }
+        left -= length;
+    }
+    false
+}
+
+/// Returns the number of attributes of a tag and its length (HTML standard, sections 13.2.5.8 and 13.2.5.32 to 39). It
+/// stops behind [`HTML_ATTRIBUTES_MAX`].
+fn count_attributes(tag: &[u8]) -> (usize, usize) {
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c);
+    let skip = |from: usize, is_skipped: &dyn Fn(u8) -> bool| {
+        tag[from..].iter().position(|byte| !is_skipped(*byte)).map_or(tag.len(), |length| from + length)
+    };
+    let mut attributes = 0;
+    let mut at = skip(0, &|byte| !is_space(byte) && byte != b'/' && byte != b'>');
+    while attributes <= HTML_ATTRIBUTES_MAX {
+        at = skip(at, &|byte| is_space(byte) || byte == b'/');
+        if at == tag.len() || tag[at] == b'>' {
+            break;
+        }
+        attributes += 1;
+        let name = skip(at + 1, &|byte| !is_space(byte) && !b"/>=".contains(&byte));
+        at = skip(name, &is_space);
+        if tag.get(at) != Some(&b'=') {
+            continue;
+        }
+        at = skip(at + 1, &is_space);
+        at = match tag.get(at) {
+            Some(&quote @ (b'"' | b'\'')) => (skip(at + 1, &|byte| byte != quote) + 1).min(tag.len()),
+            _ => skip(at, &|byte| !is_space(byte) && byte != b'>'),
+        };
+    }
+    (attributes, at)
 }
 
 fn builder(images: &Arc<HashMap<String, String>>) -> Builder<'static> {
@@ -218,4 +283,27 @@ fn is_image(value: &str) -> bool {
     data.is_some_and(|data| {
         !data.is_empty() && data.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_counted_as_parsers_do() {
+        let check =
+            |tag: &str, expected: (usize, usize)| assert_eq!(count_attributes(tag.as_bytes()), expected, "{tag}");
+        check("a>b c", (0, 1));
+        check("a b c = d e=\"f > g\"h='i'/j/>k", (5, 27));
+        check("a =b=c>", (1, 6));
+        check("a b=>c", (1, 4));
+        check("a b=\"never ends", (1, 15));
+        check("a/b\n\tc", (2, 6));
+        let many: String = (0..=HTML_ATTRIBUTES_MAX).map(|number| format!(" a{number}='>'")).collect();
+        assert!(is_too_complex(&format!("<p{many}>")));
+        assert!(is_too_complex(&format!("<textarea>\"<p{many}>")));
+        assert!(is_too_complex(&format!("<i x=\"<p{}\">", many.replace('>', ""))));
+        assert!(is_too_complex(&"<b".repeat(1_000)), "it would be read again and again");
+        assert!(!is_too_complex(&"<p a=b c='d'>don't <b>x</b>".repeat(1_000)));
+    }
 }

@@ -56,7 +56,19 @@ fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            '\u{61c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{180e}'
+                | '\u{200b}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
         )
 }
 
@@ -67,6 +79,7 @@ mod tests {
     #[test]
     fn deceptive_characters_are_visible() {
         assert_eq!(on_one_line("photo\u{202e}gpj.exe"), "photo\u{fffd}gpj.exe");
+        assert_eq!(on_one_line("a\u{3164}\u{180e}\u{ffa0}b"), "a\u{fffd}\u{fffd}\u{fffd}b");
         assert_eq!(on_one_line("a\r\nBcc: x\0"), "a\u{fffd}\u{fffd}Bcc: x\u{fffd}");
         assert_eq!(on_one_line("שלום Ünï"), "שלום Ünï");
         assert_eq!(of_body("a\r\n\tb\u{2066}c"), "a\n\tb\u{fffd}c");

@@ -85,11 +85,15 @@ fn is_value(value: &str) -> bool {
 }
 
 /// Returns `true` if a minus sign is before a number.
+///
+/// A minus sign within a word that begins with a letter is part of the word (`x-1`). After a number it begins the next
+/// one: `0-5px` is `0 -5px`. So every other minus sign before a digit is taken for a negative number.
 fn has_negative_number(value: &str) -> bool {
-    value.as_bytes().windows(2).enumerate().any(|(index, pair)| {
-        let is_sign = pair[0] == b'-' && (pair[1].is_ascii_digit() || pair[1] == b'.');
-        is_sign && (index == 0 || !value.as_bytes()[index - 1].is_ascii_alphanumeric())
-    })
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
+    let words = value.split(|c| !is_of_word(c)).filter(|word| !word.starts_with(|c: char| c.is_ascii_alphabetic()));
+    words
+        .flat_map(|word| word.as_bytes().windows(2))
+        .any(|pair| pair[0] == b'-' && (pair[1].is_ascii_digit() || pair[1] == b'.'))
 }
 
 /// Returns `true` if all functions of a value are known ones, and their parentheses are closed.
@@ -121,6 +125,7 @@ mod tests {
         check("font-family: 'Times New Roman', serif", "font-family:'Times New Roman', serif");
         check("color: rgba(1, 2, 3, .5) !important", "color:rgba(1, 2, 3, .5) !important");
         check("border: 1px solid #abc; font-size: large", "border:1px solid #abc;font-size:large");
+        check("font-family: Univers-55, x-2-y", "font-family:Univers-55, x-2-y");
     }
 
     #[test]
@@ -134,6 +139,9 @@ mod tests {
             "z-index: 9",
             "margin-top: -500px",
             "margin: 0 -.5em",
+            "margin: 0-500px",
+            "margin: 0+1-.5e3px",
+            "margin: 1%-5%",
             "color: red/**/",
             "color: red} body {color: blue",
             "behavior: x",

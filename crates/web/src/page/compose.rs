@@ -243,7 +243,7 @@ fn refer_to(message: &Message<'_>, reference: Reference, account: &Account) -> R
         cc,
         subject: prefixed("Re:", &subject),
         body: shown_text::of_body(&format!("\n\nOn {date}, {author} wrote:\n{quoted}")),
-        in_reply_to: message_content::field(header, "Message-ID"),
+        in_reply_to: outgoing::message_id_of(header),
         references: outgoing::references_of(header),
         ..Composer::default()
     })

@@ -116,7 +116,8 @@ struct Step {
 
 /// Shows the form, and the messages that have the words.
 pub(crate) async fn show(visit: Visit) -> Result<Response> {
-    let text = visit.query.text("q").trim().to_owned();
+    // Characters without a shape are in no message as it is compared, and would be invisible on the page.
+    let text = visit.query.text("q").replace(char::is_control, " ").trim().to_owned();
     if text.len() > SEARCH_BYTES_MAX {
         return Err(Error::Invalid("these are too many words".to_owned()));
     }

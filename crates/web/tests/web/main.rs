@@ -8,10 +8,16 @@
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
 //! | [`security`] | the second factor, application passwords |
 //! | [`hostile`] | hostile messages: HTML, names, attachments |
+//! | [`corpus`] | the corpus of hostile messages, which the browser part of `conformance/` uses, too |
+//! | [`harmless`] | checks of pages and sanitized HTML with parsers that are not the sanitizer's |
+//! | [`attack`] | the corpus in every form in which a message is shown |
 
 mod access;
+mod attack;
 mod composing;
+mod corpus;
 mod day;
+mod harmless;
 mod hostile;
 mod security;
 mod world;
