@@ -152,13 +152,17 @@ class Browser:
             if url.startswith(self.base) and url not in self.cache:
                 self.cache.add(url)
                 wanted.append(url)
+        self.load_all(wanted)
+        return answer
+
+    def load_all(self, urls):
+        """Loads addresses over all connections."""
         if self._width == 1:
-            for url in wanted:
+            for url in urls:
                 self.get(url)
         else:
             with concurrent.futures.ThreadPoolExecutor(self._width) as hands:
-                list(hands.map(self.get, wanted))
-        return answer
+                list(hands.map(self.get, urls))
 
     def close(self):
         """Closes all connections."""

@@ -14,16 +14,15 @@ import subprocess
 
 from harness.processes import Family, wait_for
 
+from .letters import FIRST_TIME, INTERVAL_S
 from .peers import PASSWORD, free_ports, listens
-from .web_peers import missing_files
+from .web_peers import make_certificate, missing_files
 
 PROGRAMS = "/usr/lib/cyrus/bin"
 PACKAGE = "cyrus-imapd"
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet", PACKAGE)
 OWNER, GROUP = "cyrus", "mail"
 FOLDER = "Projects"
-# The time of receipt of the first message, and the seconds between two of them.
-FIRST_TIME, INTERVAL_S = 1_600_000_000, 60
 
 SETTINGS = """
 configdirectory: {folder}/lib
@@ -58,6 +57,7 @@ xlist-trash: Trash
 httpmodules: jmap
 jmap_pushpoll: 1s
 conversations: yes
+conversations_db: twoskip
 search_engine: xapian
 search_index_headers: no
 defaultsearchtier: t1
@@ -100,8 +100,7 @@ class Cyrus:
         shutil.copytree(unpacked(), f"{folder}/programs")
         self._write("imapd.conf", SETTINGS.format(folder=folder, box=FOLDER))
         self._write("cyrus.conf", SERVICES.format(folder=folder, programs=PROGRAMS, **self.ports))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=localhost",
-                        "-keyout", f"{folder}/key.pem", "-out", f"{folder}/certificate.pem"], check=True, capture_output=True)
+        make_certificate(folder)
         self.add_user("admin")
         subprocess.run(["chown", "-R", f"{OWNER}:{GROUP}", folder], check=True)
 
@@ -121,6 +120,10 @@ class Cyrus:
         self.family = Family("cyrus", words, f"{self.folder}/master.out")
         for port in self.ports.values():
             wait_for(f"an answer on port {port}", lambda port=port: listens(port), 30)
+
+    def start_with_users(self, _users):
+        """Starts the server. Users are added when their mailboxes are filled."""
+        self.start()
 
     def stop(self):
         """Stops the server."""

@@ -4,6 +4,7 @@ A seed determines them. `doublet-bench corpus` makes messages without conversati
 """
 
 import random
+import time
 
 WORDS = ("about account agenda answer attached before budget could customer date decision delivery draft friday have invoice issue meeting "
          "minutes next office order plan please project question regards release review send server team that this tomorrow travel until "
@@ -14,6 +15,8 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 RARE, RARE_WORD = 7, "quorum"
 # Every third message answers one of the last 20.
 ANSWER_BACK = 20
+# The time of receipt of the first message, and the seconds between two of them.
+FIRST_TIME, INTERVAL_S = 1_600_000_000, 60
 
 
 def letters(count, user, size=4_000, seed=1):
@@ -32,9 +35,10 @@ def letters(count, user, size=4_000, seed=1):
 def write_mbox(path, count, user, size=4_000):
     """Writes the messages to a user into an mbox file."""
     with open(path, "wb") as out:
-        for content in letters(count, user, size):
+        for index, content in enumerate(letters(count, user, size)):
             text = content.replace(b"\r\n", b"\n").replace(b"\nFrom ", b"\n>From ")
-            out.write(b"From sender@elsewhere.test Mon Jan  1 00:00:00 2024\n" + text + b"\n")
+            moment = time.asctime(time.gmtime(FIRST_TIME + INTERVAL_S * index))
+            out.write(f"From sender@elsewhere.test {moment}\n".encode() + text + b"\n")
 
 
 def _letter(numbers, head, size):

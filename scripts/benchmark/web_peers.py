@@ -125,6 +125,10 @@ class Nginx:
                              f"{self.folder}/nginx.out")
         wait_for("nginx", lambda: listens(self.https), 30)
 
+    def start_with_users(self, _users):
+        """Starts nginx."""
+        self.start()
+
     def stop(self):
         """Stops nginx."""
         if self.family:
