@@ -55,7 +55,6 @@ xlist-drafts: Drafts
 xlist-sent: Sent
 xlist-trash: Trash
 httpmodules: jmap
-jmap_pushpoll: 1s
 conversations: yes
 conversations_db: twoskip
 search_engine: xapian

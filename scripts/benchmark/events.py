@@ -1,5 +1,7 @@
 """Event sources of JMAP over TLS: the memory of idle ones, and the time from an acknowledged delivery to its event.
 
+Debian builds Cyrus without WebSocket, and this switches its event source off (status 204). There, connections are held on which the Session
+object was read: as for an event source, each of them has a process.
 Every event source belongs to another person. The clients are sockets of one thread of this program, so their own work is
 in the times, but little of it.
 """
@@ -48,7 +50,7 @@ class Sources:
                 if not piece:
                     break
                 head += piece
-            if b" 200 " not in head.split(b"\r\n", 1)[0] or b"text/event-stream" not in head:
+            if b" 200 " not in head.split(b"\r\n", 1)[0] or b"text/event-stream" not in head and self.server.name != "Cyrus":
                 raise RuntimeError(f"no event source: {head[:500]!r}")
             stream.setblocking(False)
             self.streams.append(stream)
@@ -83,8 +85,8 @@ class Sources:
 
 
 def path_of(server):
-    """Returns the address of the event source."""
-    return f"/jmap/{'eventsource/' if server.name == 'Cyrus' else 'events'}?types=*&closeafter=no&ping=0"
+    """Returns the address of the event source, or that of the Session object for a server that has none."""
+    return "/jmap/" if server.name == "Cyrus" else "/jmap/events?types=*&closeafter=no&ping=0"
 
 
 def memory(server, count):

@@ -9,7 +9,7 @@ import subprocess
 
 from .browser import Browser
 
-CLIENTS, STREAMS = 10, 10
+CLIENTS, STREAMS = 20, 10
 
 
 def style_sheet(server):

@@ -280,7 +280,7 @@ def event_rows(found):
     made = []
     pair = found.get("events", {})
     if "ours" in pair:
-        made.append((f"memory of an idle event source over TLS, of {pair['ours']['connections']:,} (compared with: Cyrus)", pair["ours"]["kb_each"], peer_of(pair, "kb_each"),
+        made.append((f"memory of an idle event source over TLS, of {pair['ours']['connections']:,} (compared with: an idle connection of Cyrus)", pair["ours"]["kb_each"], peer_of(pair, "kb_each"),
                      "KB", "less", None, 1 / 20))
     ours = found.get("event delay", {}).get("ours")
     if ours:
