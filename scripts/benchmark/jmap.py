@@ -129,7 +129,7 @@ def one_round(client, numbers):
                            ["Email/get", {"#ids": path("0", "Thread/get", "/list/*/emailIds"), "properties": BODY, "fetchTextBodyValues": True, "fetchHTMLBodyValues": True}])
     if query["total"] < PAGE or len(shown) != PAGE or not all(one["bodyValues"] for one in read["list"]):
         raise RuntimeError(f"{client.account}: a page of {len(shown)} of {query['total']}, {len(read['list'])} messages read")
-    for row, patch in ((opened, {"keywords/$flagged": True}), (moved, {"mailboxIds": {client.boxes[FOLDER]: True}})):
+    for row, patch in ((opened, {"keywords/$flagged": None if "$flagged" in opened["keywords"] else True}), (moved, {"mailboxIds": {client.boxes[FOLDER]: True}})):
         done, changed, _ = client.calls(["Email/set", {"update": {row["id"]: patch}}], ["Email/changes", {"sinceState": rows["state"]}],
                                         ["Mailbox/get", {"ids": list(client.boxes.values()), "properties": ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"]}])
         if row["id"] not in done["updated"] or row["id"] not in changed["updated"] + changed["created"]:
