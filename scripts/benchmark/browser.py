@@ -1,9 +1,11 @@
-"""A small browser: cookies, forms, redirections, the resources that a page names, gzip, connections that stay open, a cache
+"""A small browser: cookies, forms, redirections, the resources that a page names, gzip and brotli, connections that stay open, a cache
 that is empty at the start. It runs no scripts and draws nothing. It counts the bytes of the answers with their header
 fields, without those of TLS.
 """
 
 import concurrent.futures
+import ctypes
+import ctypes.util
 import html.parser
 import queue
 import socket
@@ -14,6 +16,10 @@ import zlib
 
 TIME_MAX_S = 120
 REDIRECTIONS_MAX = 5
+# The decoder of brotli, which most programs that speak HTTP have installed.
+BROTLI = ctypes.util.find_library("brotlidec")
+CODINGS = "gzip, br" if BROTLI else "gzip"
+PAGE_BYTES_MAX = 4 << 20
 
 
 class Answer:
@@ -173,7 +179,7 @@ class Browser:
         url = urllib.parse.urljoin(self.base + "/", url)
         parts = urllib.parse.urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        fields = {"Host": parts.netloc, "Accept": "*/*", "Accept-Encoding": "gzip", "User-Agent": "bench"}
+        fields = {"Host": parts.netloc, "Accept": "*/*", "Accept-Encoding": CODINGS, "User-Agent": "bench"}
         if self.cookies:
             fields["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         if method == "POST":
@@ -249,6 +255,8 @@ class _Lane:
         content, read = self._content(status, fields)
         if fields.get("content-encoding") == "gzip":
             content = zlib.decompress(content, 31)
+        elif fields.get("content-encoding") == "br":
+            content = _unbrotli(content)
         if fields.get("connection", "").lower() == "close":
             self.close()
         return status, fields, content, size + read
@@ -271,6 +279,14 @@ class _Lane:
             if not piece:
                 return b"".join(pieces), size
             pieces.append(piece)
+
+
+def _unbrotli(content):
+    size = ctypes.c_size_t(PAGE_BYTES_MAX)
+    out = ctypes.create_string_buffer(PAGE_BYTES_MAX)
+    if ctypes.CDLL(BROTLI).BrotliDecoderDecompress(ctypes.c_size_t(len(content)), content, ctypes.byref(size), out) != 1:
+        raise RuntimeError("the content is not brotli")
+    return out.raw[:size.value]
 
 
 def _context():
