@@ -39,7 +39,7 @@ conformance: build ## run third-party test suites and real clients against the s
 	@scripts/need conformance
 	conformance/run "$(DOUBLET)"
 
-bench: build ## measure against Postfix and Dovecot, write docs/performance.md
+bench: build ## measure against Postfix, Dovecot and others, write docs/performance.md
 	@scripts/need bench
 	$(CARGO) build --release --locked --workspace --bin doublet-bench
 	$(CARGO) build --release --locked --workspace --example view_cost

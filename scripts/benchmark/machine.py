@@ -11,7 +11,7 @@ import time
 def facts(folder):
     """Returns the properties of this machine; the disk is that of `folder`."""
     return {"processor": _processor(), "cores": os.cpu_count(), "memory_gib": round(_memory_kb() / 1_048_576), "kernel": platform.release(),
-            "file_system": _file_system(folder), "sync_us": round(_sync_us(folder))}
+            "file_system": _file_system(folder), "sync_us": round(_sync_us(folder)), "load": f"{os.getloadavg()[1]:.1f}"}
 
 
 def commit():

@@ -261,6 +261,15 @@ def answers(port):
         return False
 
 
+def listens(port):
+    """Returns True if a server accepts connections on the port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 2).close()
+        return True
+    except OSError:
+        return False
+
+
 def _write(path, text):
     with open(path, "w", encoding="ascii") as out:
         out.write(text)

@@ -14,6 +14,8 @@ class Report:
         self.rows = []
         self.figures = {}
         self.commits = {}
+        # The properties of the machine for the commits at which it was described. Other commits were measured on the first of them.
+        self.machines = {}
 
     def recall(self, data):
         """Loads the figures of an earlier run. New figures replace them."""
@@ -21,6 +23,7 @@ class Report:
             earlier = json.load(file)
         self.figures = earlier["figures"]
         self.commits = {name: earlier.get("commits", {}).get(name, earlier["commit"]) for name in self.figures}
+        self.machines = earlier.get("machines") or {earlier["commit"]: earlier["machine"]}
 
     def note(self, name, server_name, figures):
         """Stores the figures of a work."""
@@ -48,9 +51,15 @@ class Report:
 
     def page(self):
         """Returns the text between the marks in docs/performance.md."""
-        f = self.facts
-        return (f"Commit {self.commit}{self._earlier()}. {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel']}, {f['file_system']}; "
-                f"making 4 KB durable takes {f['sync_us']} µs. Peers: {self.peers}.\n\n{self.table()}")
+        machines = "; ".join(f"commit {commit}: {_described(facts)}" for commit, facts in self._machines().items())
+        return f"Commit {self.commit}{self._earlier()}. Machines: {machines}. Peers: {self.peers}.\n\n{self.table()}"
+
+    def _machines(self):
+        """Returns the machines by commit: those of earlier runs, of which figures are left, and that of this one."""
+        used = set(self.commits.values())
+        first = next(iter(self.machines), None)
+        kept = {commit: facts for commit, facts in self.machines.items() if commit in used or commit == first}
+        return kept | {self.commit: self.facts}
 
     def _earlier(self):
         """Returns the works measured at other commits, with these commits."""
@@ -69,5 +78,10 @@ class Report:
         with open(page, "w", encoding="utf-8") as out:
             out.write(text)
         with open(data, "w", encoding="utf-8") as out:
-            json.dump({"commit": self.commit, "commits": self.commits, "machine": self.facts, "peers": self.peers, "figures": self.figures}, out, indent=1)
+            json.dump({"commit": self.commit, "commits": self.commits, "machine": self.facts, "machines": self._machines(), "peers": self.peers, "figures": self.figures}, out, indent=1)
             out.write("\n")
+
+
+def _described(facts):
+    return (f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB, Linux {facts['kernel']}, {facts['file_system']}, "
+            f"4 KB durable in {facts['sync_us']} µs, load {facts.get('load', 'unknown')}")
