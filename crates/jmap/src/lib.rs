@@ -12,14 +12,15 @@
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
-//! | [`mod@session`], [`push`] | the Session object; the states of accounts |
+//! | [`mod@session`], [`push`], [`type_selection`] | the Session object; the states of accounts; types of push |
+//! | [`websocket`] | the messages over WebSocket (RFC 8887) |
 //! | [`service`] | the requests over HTTP, with tokio |
 //! | [`backend`], [`outbox`] | what the crate needs from the server: accounts, uploads, clock, sending |
 //! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
 //!
 //! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
 //! durable.
-//! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
+//! Not covered yet: MDN, PushSubscription, Principals.
 
 pub mod account;
 pub mod arguments;
@@ -53,7 +54,9 @@ pub mod state;
 pub mod strict_json;
 pub mod submission;
 pub mod table;
+pub mod type_selection;
 pub mod uploads;
+pub mod websocket;
 
 pub use backend::{AccountInfo, Accounts, Caller, Services};
 pub use error::{MethodError, RequestProblem, SetError};

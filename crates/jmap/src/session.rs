@@ -23,6 +23,9 @@ pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// The capability of blobs (RFC 9404).
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
 
+/// The capability of requests and push over WebSocket (RFC 8887).
+pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
+
 /// The capabilities of the server. Those of accounts are all but the first one.
 pub const CAPABILITIES: [&str; 5] = [CORE, MAIL, SUBMISSION, QUOTA, BLOB];
 
@@ -44,7 +47,7 @@ pub struct SessionUrls {
 /// Returns `true` if the server has a capability.
 #[must_use]
 pub fn has_capability(name: &str) -> bool {
-    CAPABILITIES.contains(&name)
+    CAPABILITIES.contains(&name) || name == WEBSOCKET
 }
 
 /// Returns the Session object of a caller.
@@ -53,7 +56,7 @@ pub fn session(services: &Services, caller: &Caller, urls: &SessionUrls) -> mail
     let state = digest(&session);
     if let Some(websocket) = &urls.websocket {
         let capability = json!({ "url": websocket, "supportsPush": true });
-        session["capabilities"]["urn:ietf:params:jmap:websocket"] = capability;
+        session["capabilities"][WEBSOCKET] = capability;
     }
     session["username"] = json!(caller.login);
     session["apiUrl"] = json!(urls.api);

@@ -32,7 +32,7 @@ pub const OWNERS: [&str; 3] = ["alice", "bob", "carol"];
 /// A server.
 pub struct World {
     /// The services.
-    pub services: Services,
+    pub services: Arc<Services>,
     /// The clock.
     pub clock: Arc<SimClock>,
     /// The router.
@@ -102,11 +102,16 @@ impl World {
             message_id_domain: "demo.test".to_owned(),
             tables: MessageTables::default(),
         };
-        let world = Self { services, clock, mail, router, index };
+        let world = Self { services: Arc::new(services), clock, mail, router, index };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
         world
+    }
+
+    /// Returns the databases.
+    pub fn databases(&self) -> &Arc<Databases> {
+        self.mail.databases()
     }
 
     /// Opens a mail file as the server does for delivery.
