@@ -39,7 +39,7 @@ pub(crate) fn respond(
     request: Request,
     mut reply: Map<String, Value>,
 ) -> Result<Reply, RequestProblem> {
-    if let Some(unknown) = request.using.iter().find(|name| !session::has_capability(name)) {
+    if let Some(unknown) = request.using.iter().find(|name| !session::has_capability(services, name)) {
         return Err(RequestProblem::UnknownCapability(unknown.clone()));
     }
     let tells_created_ids = request.created_ids.is_some();

@@ -17,6 +17,8 @@ mod api;
 mod blobs;
 mod events;
 mod metered_stream;
+mod push_delivery;
+pub mod push_sender;
 mod socket;
 mod state_events;
 
@@ -143,7 +145,8 @@ impl Service {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
         let found = found.map_err(refusal)?;
-        let caller = Caller { login: found.login().to_owned(), scope: Scope::All };
+        let credential = found.session.map(|session| session.name()).unwrap_or_default();
+        let caller = Caller { login: found.login().to_owned(), scope: Scope::All, credential };
         let sessions = Arc::clone(self.parts.authenticator.sessions());
         let end: LoginEnd = match found.session {
             Some(session) => Box::pin(async move { sessions.ended(&session).await }),

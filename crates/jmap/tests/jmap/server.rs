@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderName, HeaderValue, Request, Response};
 use base::memory::MemoryShares;
-use base::{Clock, Name, Random};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::backend::{Accounts, LoggedIn};
 use http::sessions::{SessionClient, SessionLogin};
-use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions};
+use http::{Authenticator, Front, FrontOptions, Sessions};
 use jmap::service::{Service, ServiceParts};
 use notes::Identity;
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
@@ -56,6 +55,7 @@ pub struct Server {
     pub sessions: Arc<Sessions>,
     pub shutdown: Shutdown,
     pub pool: WorkerPool,
+    pub service: Arc<Service>,
     /// The signals that end connections because their account was changed.
     pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
     /// The connections.
@@ -73,30 +73,22 @@ impl Server {
     /// Starts a server.
     pub async fn start(world: World) -> Self {
         let clock = Arc::clone(&world.services.clock);
-        let sources: (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::clone(&clock), Arc::clone(&world.services.random));
-        let server = Name::new("CN=hub/O=Demo");
-        let sessions = Sessions::open(world.databases(), &server, sources, SessionOptions::default());
-        let sessions = sessions.expect("they open");
+        let sessions = Arc::clone(&world.sessions);
         let options = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started");
         let shutdown = Shutdown::new();
         let parts = ServiceParts {
             services: Arc::clone(&world.services),
-            authenticator: Authenticator::new(
-                Arc::new(OnePassword),
-                pool.clone(),
-                pool.clone(),
-                Arc::clone(&sessions),
-            ),
+            authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
             pool: pool.clone(),
             store: Arc::clone(world.databases().store()),
             memory: MemoryShares::unlimited(),
             shutdown: shutdown.clone(),
             origins: vec![PERMITTED_ORIGIN.to_owned()],
         };
-        let routes = Service::new(parts).routes();
-        let front =
-            Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
+        let service = Service::new(parts);
+        let routes = service.routes();
+        let front = Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let terminations: Arc<Mutex<Vec<SessionTermination>>> = Arc::default();
@@ -111,7 +103,7 @@ impl Server {
                 tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
             }
         });
-        Self { world, address, sessions, shutdown, pool, terminations, served, accepting }
+        Self { world, address, sessions, shutdown, pool, service, terminations, served, accepting }
     }
 
     /// Begins a session of a person in a browser, and returns its cookie.
