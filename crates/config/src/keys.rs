@@ -455,6 +455,15 @@ configuration! {
         /// refuse pages of all others (CORS).
         origins: String = "";
     }
+    /// JMAP.
+    jmap: JmapKeys {
+        /// The hosts to which notifications for clients (push subscriptions) are sent, separated by commas:
+        /// `push.example.net`, `*.example.net`, `push.example.net:8443`, or `*` for all names. Empty: to none.
+        push_hosts: String = "";
+        /// Private and reserved networks to which notifications are sent, as `address` or `address/bits`. Without
+        /// encryption they are sent to these addresses only. The hosts must be named by `push_hosts`, too.
+        push_networks: NetworkList = "";
+    }
     /// CouchDB's replication protocol.
     couchdb: CouchdbKeys {
         /// The origins of web pages that may use the server, such as `https://app.acme.test`, separated by commas.

@@ -6,6 +6,9 @@
 //! read the answers to its requests, when it is idle for too long without a running request, after its maximum number
 //! of requests, and when the server closes. A server that drains finishes the running requests: it announces the end
 //! with `Connection: close` or GOAWAY.
+//!
+//! A connection that a request has turned into another protocol goes on with that one, until it ends, the login of the
+//! connection ends, or the server closes.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,6 +32,7 @@ use crate::limits::{
     CONNECTION_CHECK_INTERVAL, CONNECTION_WINDOW_BYTES, FIRST_REQUEST_TIME_MAX, HEADER_BYTES_MAX, HEADER_FIELDS_MAX,
     PING_TIME_MAX, RESET_STREAMS_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX, STREAM_WINDOW_BYTES,
 };
+use crate::upgrade::Upgrade;
 
 /// Serves one connection until it ends. A stream that is encrypted must have completed its handshake.
 pub async fn serve(stream: Stream, peer: Peer, front: Arc<Front>, termination: SessionTermination) -> io::Result<()> {
@@ -59,7 +63,10 @@ async fn run(stream: Stream, peer: Peer, front: Arc<Front>, termination: Session
     let mut is_draining = false;
     loop {
         let is_ending = tokio::select! {
-            outcome = connection.as_mut() => return outcome.map_err(io::Error::other),
+            outcome = connection.as_mut() => {
+                outcome.map_err(io::Error::other)?;
+                return run_upgrade(&state, &termination).await;
+            }
             () = shutdown.draining(), if !is_draining => true,
             () = termination.terminated(), if !is_draining => true,
             () = state.exhausted.notified(), if !is_draining => true,
@@ -69,6 +76,16 @@ async fn run(stream: Stream, peer: Peer, front: Arc<Front>, termination: Session
             is_draining = true;
             connection.as_mut().graceful_shutdown();
         }
+    }
+}
+
+/// Goes on with the protocol that follows HTTP, if there is one.
+async fn run_upgrade(state: &ConnectionState, termination: &SessionTermination) -> io::Result<()> {
+    let Some(upgrade) = state.upgrade.lock().take() else { return Ok(()) };
+    tokio::select! {
+        biased;
+        () = termination.terminated() => Ok(()),
+        outcome = upgrade.run() => outcome.map_err(io::Error::other),
     }
 }
 
@@ -116,6 +133,8 @@ pub(crate) struct ConnectionState {
     requests: AtomicU64,
     /// Notified when the connection has had its maximum number of requests.
     exhausted: Notify,
+    /// The protocol that follows when the last answer has been sent.
+    upgrade: Mutex<Option<Upgrade>>,
 }
 
 impl ConnectionState {
@@ -127,7 +146,13 @@ impl ConnectionState {
             running: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             exhausted: Notify::new(),
+            upgrade: Mutex::default(),
         }
+    }
+
+    /// Sets the protocol that follows when the present answer has been sent.
+    pub(crate) fn upgrade_to(&self, upgrade: Upgrade) {
+        *self.upgrade.lock() = Some(upgrade);
     }
 }
 

@@ -27,6 +27,7 @@ use crate::problem::Problem;
 use crate::request_context::RequestContext;
 use crate::response_body::{FusedBody, RequestRecord, ResponseBody};
 use crate::statistics::Statistics;
+use crate::upgrade::Upgrade;
 
 /// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,9 +173,13 @@ impl Front {
         };
         record.route = response.extensions_mut().remove::<MatchedPath>();
         record.status = response.status();
+        let is_upgrade = record.status == StatusCode::SWITCHING_PROTOCOLS;
+        if let Some(upgrade) = response.extensions_mut().remove::<Upgrade>().filter(|_| is_upgrade) {
+            state.upgrade_to(upgrade);
+        }
         weaken_tag(response.headers_mut());
         header_fields::protect(&state.peer, response.headers_mut());
-        if running.is_last && is_http_1 {
+        if running.is_last && is_http_1 && !is_upgrade {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if is_head {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`front`] | [`Front`]: the options and the way of a request through the server |
 //! | [`connection`] | one connection: its limits, and its end |
+//! | [`upgrade`] | connections that a request turns into another protocol |
 //! | [`response_body`] | bodies of answers: memory, slow readers, the access log |
 //! | [`request_body`] | bodies of requests, within the limits of their peer |
 //! | [`request_context`] | what is known about a request besides its header |
@@ -42,6 +43,7 @@ pub mod request_context;
 pub mod response_body;
 pub mod sessions;
 pub mod statistics;
+pub mod upgrade;
 
 pub use connection::serve;
 pub use front::{Front, FrontOptions, PlainText};

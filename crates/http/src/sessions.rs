@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use notes::{
 };
 use sasl::{ApplicationPasswordId, LoginPassword, LoginScope};
 use store::Ticket;
+use tokio::sync::Notify;
 
 mod uses;
 
@@ -198,6 +200,8 @@ pub struct Sessions {
     options: SessionOptions,
     by_id: Mutex<HashMap<SessionId, Session>>,
     uses: Mutex<HashMap<String, Use>>,
+    /// Notified when sessions have ended.
+    ended: Notify,
 }
 
 impl Sessions {
@@ -224,10 +228,19 @@ impl Sessions {
             options,
             by_id: Mutex::new(by_id),
             uses: Mutex::new(uses),
+            ended: Notify::new(),
         }))
     }
 
-    fn access(&self) -> notes::Result<Arc<Access<level::Depositor>>> {
+    /// Returns the databases of the server.
+    #[must_use]
+    pub fn databases(&self) -> &Arc<Databases> {
+        &self.databases
+    }
+
+    /// Returns the access to the database of the sessions, which is created if it does not exist. It has also notes that
+    /// depend on logins, with other forms.
+    pub fn access(&self) -> notes::Result<Arc<Access<level::Depositor>>> {
         let mut known = self.access.lock();
         if let Some(access) = &*known {
             return Ok(Arc::clone(access));
@@ -240,6 +253,14 @@ impl Sessions {
         let access: Arc<Access<level::Depositor>> = Arc::new(database.authorize(&itself)?);
         *known = Some(Arc::clone(&access));
         Ok(access)
+    }
+
+    /// Calls a function for each note of the database of the sessions, if there is one.
+    pub fn for_each_note(&self, visit: &mut dyn FnMut(&Note)) -> notes::Result<()> {
+        match find_database(&self.databases)? {
+            Some(database) => for_each_note(&database, &self.server, visit),
+            None => Ok(()),
+        }
     }
 
     /// Returns a future that ends when what belongs to a ticket is durable.
@@ -276,10 +297,11 @@ impl Sessions {
         session.note = transaction.writer(0).note_create(NewNote::document(session.to_items()))?;
         let ticket = transaction.commit()?;
         let mut by_id = self.by_id.lock();
-        for session in superfluous {
+        for session in &superfluous {
             by_id.remove(&session.id);
         }
         by_id.insert(id, session);
+        self.ended.notify_waiters();
         Ok((token, ticket))
     }
 
@@ -319,6 +341,26 @@ impl Sessions {
         let ended = self.by_id.lock().get(id).cloned();
         if let Err(error) = self.remove(ended.as_slice()) {
             tracing::error!(target: "http", %error, "the end of a session could not be written");
+        }
+    }
+
+    /// Returns `true` if a session has not ended.
+    #[must_use]
+    pub fn is_valid(&self, id: &SessionId) -> bool {
+        let now = self.clock.now();
+        self.by_id.lock().get(id).is_some_and(|session| session.is_valid(now, &self.options))
+    }
+
+    /// Waits until a session has ended. One that nobody uses any more ends when [`Sessions::remove_ended`] finds it.
+    pub async fn ended(&self, id: &SessionId) {
+        loop {
+            let mut notified = pin!(self.ended.notified());
+            // The waiter is registered before the check, so that an end in between is not missed.
+            notified.as_mut().enable();
+            if !self.by_id.lock().contains_key(id) {
+                return;
+            }
+            notified.await;
         }
     }
 
@@ -395,6 +437,7 @@ impl Sessions {
         if sessions.is_empty() {
             return Ok(());
         }
+        self.ended.notify_waiters();
         let access = self.access()?;
         let accesses = [access.as_ref()];
         for part in sessions.chunks(SESSIONS_PER_TRANSACTION) {
@@ -430,20 +473,27 @@ fn read_all(
     database: &Arc<Database>,
     server: &Name,
 ) -> notes::Result<(HashMap<SessionId, Session>, HashMap<String, Use>)> {
-    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
-    let reading = access.read()?;
     let mut found = HashMap::new();
     let mut uses = HashMap::new();
-    reading.for_each_note(NoteId(0), &mut |header| {
-        if header.class.is_document() && !header.is_stub() {
-            let note = reading.note(header.note)?;
-            let session = note.as_ref().and_then(Session::read);
-            found.extend(session.map(|session| (session.id, session)));
-            uses.extend(note.as_ref().and_then(Use::read).map(|found| (found.key.clone(), found)));
-        }
-        Ok(true)
+    for_each_note(database, server, &mut |note| {
+        found.extend(Session::read(note).map(|session| (session.id, session)));
+        uses.extend(Use::read(note).map(|found| (found.key.clone(), found)));
     })?;
     Ok((found, uses))
+}
+
+fn for_each_note(database: &Arc<Database>, server: &Name, visit: &mut dyn FnMut(&Note)) -> notes::Result<()> {
+    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
+    let reading = access.read()?;
+    reading.for_each_note(NoteId(0), &mut |header| {
+        if header.class.is_document()
+            && !header.is_stub()
+            && let Some(note) = reading.note(header.note)?
+        {
+            visit(&note);
+        }
+        Ok(true)
+    })
 }
 
 #[cfg(test)]

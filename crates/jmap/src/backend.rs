@@ -13,6 +13,7 @@ use search::FullTextIndex;
 
 use crate::limits::Limits;
 use crate::outbox::Outbox;
+use crate::push_subscriptions::PushSubscriptions;
 use crate::table::MessageTables;
 use crate::uploads::Uploads;
 
@@ -23,6 +24,8 @@ pub struct Caller {
     pub login: String,
     /// The rights of the login, which an application password may restrict.
     pub scope: Scope,
+    /// The name of the session by which the party is logged in, or an empty one for a login by the request itself.
+    pub credential: String,
 }
 
 /// The rights of a login.
@@ -69,6 +72,10 @@ pub trait Accounts: Send + Sync {
     /// Returns the identities of an account, the preferred one first.
     fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
 
+    /// Returns the state of the password of a caller, which is another one after each change. Returns `None` for
+    /// somebody who may no longer log in.
+    fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>>;
+
     /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(None)
@@ -91,6 +98,8 @@ pub struct Services {
     pub limits: Limits,
     /// The domain of the identifiers of new messages.
     pub message_id_domain: String,
+    /// The push subscriptions.
+    pub push: Arc<PushSubscriptions>,
     /// The messages of mail files in memory.
     pub tables: MessageTables,
 }

@@ -8,6 +8,7 @@ use store::Ticket;
 use crate::account::{Account, AccountView};
 use crate::backend::{Caller, Services};
 use crate::error::{MethodError, MethodResult};
+use crate::push_subscriptions::PushOwner;
 
 /// What the calls of a request share.
 pub struct Context<'r> {
@@ -49,6 +50,13 @@ impl<'r> Context<'r> {
     pub fn writable_account(&self, id: &str) -> MethodResult<Account> {
         let account = self.account(id)?;
         if account.is_read_only { Err(MethodError::new("accountReadOnly")) } else { Ok(account) }
+    }
+
+    /// Returns the credential of the request, to which push subscriptions belong.
+    pub fn push_owner(&self) -> MethodResult<PushOwner> {
+        let stamp = self.services.accounts.password_stamp(self.caller)?;
+        let stamp = stamp.ok_or_else(|| MethodError::described("forbidden", "the login is no longer valid"))?;
+        Ok(PushOwner { login: self.caller.login.clone(), credential: self.caller.credential.clone(), stamp })
     }
 
     /// Takes a view of an account. The reply waits until what it shows is durable.

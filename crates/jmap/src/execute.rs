@@ -29,7 +29,17 @@ pub struct Reply {
 /// Executes a request.
 pub fn execute(services: &Services, caller: &Caller, body: &[u8]) -> Result<Reply, RequestProblem> {
     let request = Request::parse(body, &services.limits)?;
-    if let Some(unknown) = request.using.iter().find(|name| !session::has_capability(name)) {
+    respond(services, caller, request, Map::new())
+}
+
+/// Executes a parsed request, and adds the members of its response to those that `reply` has.
+pub(crate) fn respond(
+    services: &Services,
+    caller: &Caller,
+    request: Request,
+    mut reply: Map<String, Value>,
+) -> Result<Reply, RequestProblem> {
+    if let Some(unknown) = request.using.iter().find(|name| !session::has_capability(services, name)) {
         return Err(RequestProblem::UnknownCapability(unknown.clone()));
     }
     let tells_created_ids = request.created_ids.is_some();
@@ -38,7 +48,6 @@ pub fn execute(services: &Services, caller: &Caller, body: &[u8]) -> Result<Repl
     for call in request.calls {
         replies.run(&mut context, &request.using, call);
     }
-    let mut reply = Map::new();
     reply.insert("methodResponses".to_owned(), replies.into_json());
     if tells_created_ids {
         reply.insert("createdIds".to_owned(), json!(context.created_ids));

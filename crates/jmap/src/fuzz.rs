@@ -6,10 +6,16 @@ use crate::limits::Limits;
 use crate::patch::Patch;
 use crate::reference::{Resolver, Response};
 use crate::request::Request;
+use crate::websocket::ClientMessage;
 
 /// Parses bytes as a request, resolves its references against its own arguments, and applies objects in it as patches.
 /// Panics only if an invariant is violated.
 pub fn check_arbitrary_bytes(data: &[u8]) {
+    // A message over WebSocket is a request with members that a request ignores.
+    let message = ClientMessage::parse(data, &Limits::default());
+    if let Ok(ClientMessage::Request { request, .. }) = &message {
+        assert_eq!(Request::parse(data, &Limits::default()).as_ref(), Ok(request));
+    }
     let Ok(request) = Request::parse(data, &Limits::default()) else { return };
     let mut resolver = Resolver::default();
     let mut responses = Vec::new();

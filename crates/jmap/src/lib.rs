@@ -12,14 +12,17 @@
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
-//! | [`mod@session`], [`push`] | the Session object; the states of accounts |
+//! | [`mod@session`], [`push`], [`type_selection`] | the Session object; the states of accounts; types of push |
+//! | [`websocket`] | the messages over WebSocket (RFC 8887) |
+//! | [`push_subscriptions`], [`push_target`] | push subscriptions; the addresses to which pushes are sent |
+//! | [`push_messages`], [`web_push`] | the pushes; their encryption, and the key of the server |
 //! | [`service`] | the requests over HTTP, with tokio |
 //! | [`backend`], [`outbox`] | what the crate needs from the server: accounts, uploads, clock, sending |
 //! | [`error`], [`limits`] | problems of requests, errors of methods, errors of sets; limits |
 //!
 //! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
 //! durable.
-//! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
+//! Not covered yet: MDN, Principals.
 
 pub mod account;
 pub mod arguments;
@@ -43,6 +46,9 @@ pub mod outbox;
 pub mod patch;
 pub mod places;
 pub mod push;
+pub mod push_messages;
+pub mod push_subscriptions;
+pub mod push_target;
 pub mod query;
 pub mod reference;
 pub mod request;
@@ -53,7 +59,10 @@ pub mod state;
 pub mod strict_json;
 pub mod submission;
 pub mod table;
+pub mod type_selection;
 pub mod uploads;
+pub mod web_push;
+pub mod websocket;
 
 pub use backend::{AccountInfo, Accounts, Caller, Services};
 pub use error::{MethodError, RequestProblem, SetError};

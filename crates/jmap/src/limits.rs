@@ -158,6 +158,90 @@ pub const EVENT_SOURCES_PER_ACCOUNT_MAX: usize = 10;
 /// Number of event sources of all accounts.
 pub const EVENT_SOURCES_MAX: usize = 10_000;
 
+/// Number of connections over WebSocket of one account.
+pub const WEBSOCKETS_PER_ACCOUNT_MAX: usize = 10;
+
+/// Number of connections over WebSocket of all accounts.
+pub const WEBSOCKETS_MAX: usize = 10_000;
+
+/// Time between two pings over WebSocket. A client from which nothing has come since the last one has gone.
+pub const WEBSOCKET_PING_INTERVAL: Duration = Duration::from_secs(120);
+
+/// Time without a request after which a connection over WebSocket without push ends.
+pub const WEBSOCKET_IDLE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// Time in which a client must answer the end of a connection over WebSocket.
+pub const WEBSOCKET_CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Number of bytes that are read from a WebSocket at once.
+pub const WEBSOCKET_READ_BYTES: usize = 8 << 10;
+
+/// Number of names of types that a client selects for push.
+pub const TYPES_MAX: usize = 100;
+
+/// Number of bytes of the name of a type that a client selects for push.
+pub const TYPE_NAME_BYTES_MAX: usize = 100;
+
+/// Number of push subscriptions of one person.
+pub const PUSH_SUBSCRIPTIONS_PER_PERSON_MAX: usize = 20;
+
+/// Number of push subscriptions of all people.
+pub const PUSH_SUBSCRIPTIONS_MAX: usize = 10_000;
+
+/// Number of push subscriptions that a person may create in [`PUSH_CREATION_PERIOD`], because each sends a message.
+pub const PUSH_CREATIONS_MAX: usize = 30;
+
+/// Time in which a person may create [`PUSH_CREATIONS_MAX`] push subscriptions.
+pub const PUSH_CREATION_PERIOD: Duration = Duration::from_secs(60 * 60);
+
+/// Time after which a push subscription ends that its client does not renew.
+pub const PUSH_SUBSCRIPTION_TIME_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Time in which a client must verify a push subscription.
+pub const PUSH_VERIFICATION_TIME_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Number of bytes of the address of a push subscription.
+pub const PUSH_URL_BYTES_MAX: usize = 2_048;
+
+/// Number of bytes of the identifier that a client has for itself.
+pub const DEVICE_CLIENT_ID_BYTES_MAX: usize = 255;
+
+/// Time for which a push waits for further changes.
+pub const PUSH_PAUSE: Duration = Duration::from_millis(500);
+
+/// Time after which a waiting subscription is checked: its end, and that of its credential.
+pub const PUSH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Number of pushes that are prepared and sent at the same time.
+pub const PUSHES_MAX: usize = 50;
+
+/// Time for sending one push: look-up, connection, handshake, request and the header of the answer.
+pub const PUSH_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Number of addresses of a host that are tried.
+pub const PUSH_ADDRESSES_MAX: usize = 4;
+
+/// Number of bytes of the header of a push service's answer. Its body is not read.
+pub const PUSH_ANSWER_BYTES_MAX: usize = 16 << 10;
+
+/// Time for which a push service keeps a push for a client that it cannot reach (`TTL`).
+pub const PUSH_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time until the second attempt to send a push. It doubles with each further one.
+pub const PUSH_RETRY_FIRST: Duration = Duration::from_secs(30);
+
+/// Longest time between two attempts that the server chooses itself.
+pub const PUSH_RETRY_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Longest time that a push service may make the server wait (`Retry-After`).
+pub const PUSH_RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Number of failed attempts in a row after which a push subscription is removed.
+pub const PUSH_FAILURES_MAX: u32 = 40;
+
+/// Time for which a push service may use the token by which this server identifies itself.
+pub const VAPID_TOKEN_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
+
 /// Number of bytes of the identifier of an event.
 pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
 

@@ -29,6 +29,8 @@ mod mailbox_get;
 mod mailbox_query;
 mod mailbox_query_changes;
 mod mailbox_set;
+mod push_subscription_get;
+mod push_subscription_set;
 mod quota_changes;
 mod quota_get;
 mod quota_query;
@@ -82,6 +84,8 @@ pub const METHODS: &[Method] = &[
     Method { name: "Mailbox/query", capability: MAIL, run: mailbox_query::run },
     Method { name: "Mailbox/queryChanges", capability: MAIL, run: mailbox_query_changes::run },
     Method { name: "Mailbox/set", capability: MAIL, run: mailbox_set::run },
+    Method { name: "PushSubscription/get", capability: CORE, run: push_subscription_get::run },
+    Method { name: "PushSubscription/set", capability: CORE, run: push_subscription_set::run },
     Method { name: "Quota/changes", capability: QUOTA, run: quota_changes::run },
     Method { name: "Quota/get", capability: QUOTA, run: quota_get::run },
     Method { name: "Quota/query", capability: QUOTA, run: quota_query::run },

@@ -18,26 +18,7 @@ use crate::error::MethodResult;
 use crate::limits::EVENT_ID_BYTES_MAX;
 use crate::state;
 use crate::submission::{self, Submission};
-
-/// The types about which a client wants to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TypeSelection {
-    /// The names; `None` for all.
-    names: Option<Vec<String>>,
-}
-
-impl TypeSelection {
-    /// Reads `*`, or names with commas between them.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let names = (text != "*").then(|| text.split(',').map(|name| name.trim().to_owned()).collect());
-        Self { names }
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        self.names.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
-    }
-}
+use crate::type_selection::TypeSelection;
 
 /// The states of the types of accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,7 +46,7 @@ impl AccountStates {
 
     /// Returns the StateChange object with the states that a client does not know yet, or `None` if it knows all.
     #[must_use]
-    pub fn differences(&self, known: &Self, types: &TypeSelection) -> Option<String> {
+    pub fn differences(&self, known: &Self, types: &TypeSelection) -> Option<Map<String, Value>> {
         let mut changed = Map::new();
         for (account, states) in &self.states {
             let before = known.states.get(account);
@@ -79,8 +60,15 @@ impl AccountStates {
                 changed.insert(account.clone(), Value::Object(of_account));
             }
         }
-        (!changed.is_empty()).then(|| json!({ "@type": "StateChange", "changed": changed }).to_string())
+        if changed.is_empty() {
+            return None;
+        }
+        Some(Map::from_iter([("@type", json!("StateChange")), ("changed", Value::Object(changed))].map(named)))
     }
+}
+
+fn named((name, value): (&str, Value)) -> (String, Value) {
+    (name.to_owned(), value)
 }
 
 /// The future that completes with the next change of one of the mail files.

@@ -36,14 +36,11 @@ pub struct MethodCall {
 impl Request {
     /// Parses a request.
     pub fn parse(body: &[u8], limits: &Limits) -> Result<Self, RequestProblem> {
-        if body.len() as u64 > limits.request_bytes_max {
-            return Err(RequestProblem::Limit("maxSizeRequest"));
-        }
-        let value = strict_json::parse(body).map_err(|fault| match fault {
-            JsonFault::Invalid(reason) => RequestProblem::NotJson(reason),
-            JsonFault::TooLarge => RequestProblem::Limit("maxSizeRequest"),
-        })?;
-        let Value::Object(mut members) = value else { return Err(not_request("it is not an object")) };
+        Self::from_members(parse_object(body, limits)?, limits)
+    }
+
+    /// Reads the members of a request. Others are ignored.
+    pub fn from_members(mut members: Map<String, Value>, limits: &Limits) -> Result<Self, RequestProblem> {
         let Some(Value::Array(using)) = members.remove("using") else {
             return Err(not_request("using is not an array"));
         };
@@ -75,6 +72,21 @@ impl MethodCall {
             }
             _ => Err(invalid()),
         }
+    }
+}
+
+/// Parses the object that a client sends.
+pub fn parse_object(body: &[u8], limits: &Limits) -> Result<Map<String, Value>, RequestProblem> {
+    if body.len() as u64 > limits.request_bytes_max {
+        return Err(RequestProblem::Limit("maxSizeRequest"));
+    }
+    let value = strict_json::parse(body).map_err(|fault| match fault {
+        JsonFault::Invalid(reason) => RequestProblem::NotJson(reason),
+        JsonFault::TooLarge => RequestProblem::Limit("maxSizeRequest"),
+    })?;
+    match value {
+        Value::Object(members) => Ok(members),
+        _ => Err(not_request("it is not an object")),
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `/jmap/upload/{account}/` | POST | an upload (§6.1) |
 //! | `/jmap/download/{account}/{blob}/{name}` | GET | a blob, whole or in part (§6.2, RFC 9110 §14) |
 //! | `/jmap/events` | GET | the event source (§7.3) |
+//! | `/jmap/ws` | GET | requests and push over WebSocket (RFC 8887) |
 //!
 //! Nothing here blocks: what reads or changes a mail file is a job, and an answer is sent only when what it says is
 //! durable. A request needs a login (Basic, Bearer or the cookie of a session). Pages of other origins get nothing
@@ -15,7 +16,13 @@
 mod api;
 mod blobs;
 mod events;
+mod metered_stream;
+mod push_delivery;
+pub mod push_sender;
+mod socket;
+mod state_events;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -37,7 +44,10 @@ use store::{Store, Ticket};
 use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
 use crate::backend::Scope;
-use crate::limits::{EVENT_SOURCES_MAX, EVENT_SOURCES_PER_ACCOUNT_MAX, REQUESTS_MAX, UPLOADS_MAX};
+use crate::limits::{
+    EVENT_SOURCES_MAX, EVENT_SOURCES_PER_ACCOUNT_MAX, REQUESTS_MAX, UPLOADS_MAX, WEBSOCKETS_MAX,
+    WEBSOCKETS_PER_ACCOUNT_MAX,
+};
 use crate::{Caller, Services, SessionUrls};
 
 /// The header fields that pages of permitted origins may send.
@@ -68,9 +78,14 @@ pub struct Service {
     requests: Arc<AccountLimits>,
     uploads: Arc<AccountLimits>,
     event_sources: Arc<AccountLimits>,
+    sockets: Arc<AccountLimits>,
 }
 
 type Answer = Result<Response<Body>, Problem>;
+
+/// The future that completes when the session of a login ends. A login by a password in the request has none: its
+/// connection ends when the account is changed.
+type LoginEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Service {
     /// Creates the service.
@@ -82,7 +97,8 @@ impl Service {
         let requests = AccountLimits::new(count(limits.concurrent_requests_max), REQUESTS_MAX);
         let uploads = AccountLimits::new(count(limits.concurrent_uploads_max), UPLOADS_MAX);
         let event_sources = AccountLimits::new(EVENT_SOURCES_PER_ACCOUNT_MAX, EVENT_SOURCES_MAX);
-        Arc::new(Self { parts, origins, requests, uploads, event_sources })
+        let sockets = AccountLimits::new(WEBSOCKETS_PER_ACCOUNT_MAX, WEBSOCKETS_MAX);
+        Arc::new(Self { parts, origins, requests, uploads, event_sources, sockets })
     }
 
     /// Returns the routes.
@@ -99,6 +115,7 @@ impl Service {
             .route("/jmap/upload/{account}/", post(blobs::upload))
             .route("/jmap/download/{account}/{blob}/{name}", get(blobs::download))
             .route("/jmap/events", get(events::answer))
+            .route("/jmap/ws", get(socket::answer))
             .layer(Extension(Arc::clone(self)))
             .layer(check);
         with_route_names(routes)
@@ -120,14 +137,27 @@ impl Service {
 
     /// Returns the person for whom a request is executed.
     async fn caller(&self, context: &RequestContext, headers: &HeaderMap) -> Result<Caller, Problem> {
+        self.login(context, headers).await.map(|(caller, _)| caller)
+    }
+
+    /// Returns the person for whom a request is executed, and the end of the session by which the person is logged in.
+    async fn login(&self, context: &RequestContext, headers: &HeaderMap) -> Result<(Caller, LoginEnd), Problem> {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
-        let caller = found.map_err(refusal)?;
-        let scope = match caller.password.scope() {
+        let found = found.map_err(refusal)?;
+        let scope = match found.password.scope() {
             LoginScope::All => Scope::All,
             LoginScope::Reading => Scope::Reading,
         };
-        Ok(Caller { login: caller.login().to_owned(), scope })
+        let session = found.session.map(|session| session.name());
+        let credential = session.or_else(|| found.password.application().map(|id| id.to_string())).unwrap_or_default();
+        let caller = Caller { login: found.login().to_owned(), scope, credential };
+        let sessions = Arc::clone(self.parts.authenticator.sessions());
+        let end: LoginEnd = match found.session {
+            Some(session) => Box::pin(async move { sessions.ended(&session).await }),
+            None => Box::pin(std::future::pending()),
+        };
+        Ok((caller, end))
     }
 
     /// Runs work for a person on a worker, and waits until what it has read or written is durable.
@@ -200,7 +230,7 @@ fn session_urls(base: &str) -> SessionUrls {
         download: format!("{base}/jmap/download/{{accountId}}/{{blobId}}/{{name}}?accept={{type}}"),
         upload: format!("{base}/jmap/upload/{{accountId}}/"),
         event_source: format!("{base}/jmap/events?types={{types}}&closeafter={{closeafter}}&ping={{ping}}"),
-        websocket: None,
+        websocket: Some(format!("{}/jmap/ws", base.replacen("http", "ws", 1))),
     }
 }
 

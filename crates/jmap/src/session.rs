@@ -23,6 +23,13 @@ pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// The capability of blobs (RFC 9404).
 pub const BLOB: &str = "urn:ietf:params:jmap:blob";
 
+/// The capability of requests and push over WebSocket (RFC 8887).
+pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
+
+/// The capability of the key by which the server identifies itself to push services (RFC 9749). The server has it only
+/// if the operator has named hosts to which it sends pushes.
+pub const WEBPUSH_VAPID: &str = "urn:ietf:params:jmap:webpush-vapid";
+
 /// The capabilities of the server. Those of accounts are all but the first one.
 pub const CAPABILITIES: [&str; 5] = [CORE, MAIL, SUBMISSION, QUOTA, BLOB];
 
@@ -43,8 +50,9 @@ pub struct SessionUrls {
 
 /// Returns `true` if the server has a capability.
 #[must_use]
-pub fn has_capability(name: &str) -> bool {
-    CAPABILITIES.contains(&name)
+pub fn has_capability(services: &Services, name: &str) -> bool {
+    let has_key = || services.push.key().is_some();
+    CAPABILITIES.contains(&name) || name == WEBSOCKET || (name == WEBPUSH_VAPID && has_key())
 }
 
 /// Returns the Session object of a caller.
@@ -53,7 +61,7 @@ pub fn session(services: &Services, caller: &Caller, urls: &SessionUrls) -> mail
     let state = digest(&session);
     if let Some(websocket) = &urls.websocket {
         let capability = json!({ "url": websocket, "supportsPush": true });
-        session["capabilities"]["urn:ietf:params:jmap:websocket"] = capability;
+        session["capabilities"][WEBSOCKET] = capability;
     }
     session["username"] = json!(caller.login);
     session["apiUrl"] = json!(urls.api);
@@ -84,10 +92,13 @@ fn describe(services: &Services, caller: &Caller) -> mail::Result<Value> {
         }
         accounts.insert(info.id.clone(), describe_account(services, caller, &info, &account));
     }
-    let capabilities: Map<String, Value> = CAPABILITIES
+    let mut capabilities: Map<String, Value> = CAPABILITIES
         .iter()
         .map(|name| ((*name).to_owned(), if *name == CORE { core_capability(services) } else { json!({}) }))
         .collect();
+    if let Some(key) = services.push.key() {
+        capabilities.insert(WEBPUSH_VAPID.to_owned(), json!({ "applicationServerKey": key.public() }));
+    }
     Ok(json!({ "capabilities": capabilities, "accounts": accounts, "primaryAccounts": primary }))
 }
 

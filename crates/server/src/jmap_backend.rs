@@ -69,6 +69,10 @@ impl Accounts for ServerJmapAccounts {
         Ok(person.addresses.iter().map(|address| identity(address.to_string())).collect())
     }
 
+    fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>> {
+        Ok(self.person(caller)?.map(|person| person.password_stamp()))
+    }
+
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         self.full_text.open_existing()
     }

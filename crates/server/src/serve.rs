@@ -253,6 +253,9 @@ impl Server {
         let services = ProtocolServices::new(self, &self.logins, &bound)?;
         let agent = services.transfer_agent(self)?;
         running.spawn(agent.run());
+        if let Some(pushes) = services.push_delivery(self)? {
+            running.spawn(pushes);
+        }
         running.spawn(self.directory_watch()?.run(self.shutdown.clone()));
         if self.instance.config.full_text.update {
             running.spawn(self.full_text_task());

@@ -1,9 +1,7 @@
 //! `/jmap/events`: the event source (RFC 8620 §7.3), by which clients learn that something has changed.
 //!
-//! An idle event source holds no worker: it waits for a change of one of the mail files that its person may read. After
-//! a change, one job computes the states, and the event has those that differ from what the client was told before. The
-//! identifier of an event is the states themselves, so a client that comes back with `Last-Event-ID` is told what it
-//! has missed, also by another server process.
+//! An idle event source holds no worker. The identifier of an event is the states themselves, so a client that comes
+//! back with `Last-Event-ID` is told what it has missed, also by another server process.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,18 +14,18 @@ use axum::extract::Query;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::account_limits::RequestPermit;
 use http::problem::Problem;
 use http::{RequestContext, front::Uncompressed};
 use serde::Deserialize;
-use store::Ticket;
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Service, asking_for_login, failed};
-use crate::Caller;
-use crate::limits::{EVENT_PAUSE, EVENT_PING_MAX, EVENT_PING_MIN};
-use crate::push::{self, AccountStates, Change, Observation, TypeSelection};
+use super::state_events::{StateEvent, StateEvents, state_events};
+use super::{LoginEnd, Service, asking_for_login};
+use crate::limits::{EVENT_PING_MAX, EVENT_PING_MIN};
+use crate::type_selection::TypeSelection;
 
 /// The query of an event source.
 #[derive(Debug, Deserialize)]
@@ -49,14 +47,11 @@ fn all_types() -> String {
 
 struct Sending {
     service: Arc<Service>,
-    caller: Caller,
-    types: TypeSelection,
+    events: StateEvents,
+    login_end: LoginEnd,
     is_one_event: bool,
     ping: Option<Duration>,
     next_ping: Instant,
-    /// What the client knows.
-    known: AccountStates,
-    change: Change,
     is_ended: bool,
     _permit: RequestPermit,
 }
@@ -90,67 +85,44 @@ async fn begin(
     query: EventQuery,
     headers: &HeaderMap,
 ) -> Result<Sending, Problem> {
-    let caller = service.caller(context, headers).await?;
+    let (caller, login_end) = service.login(context, headers).await?;
     let permit = service.event_sources.begin(&caller.login).ok_or_else(|| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "this account has too many event sources; close some of them")
     })?;
-    let (present, change) = observe(service, &caller).await?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let known = last.and_then(AccountStates::from_event_id).unwrap_or(present);
     let ping = (query.ping > 0).then(|| Duration::from_secs(query.ping).clamp(EVENT_PING_MIN, EVENT_PING_MAX));
     Ok(Sending {
         service: Arc::clone(service),
-        caller,
-        types: TypeSelection::parse(&query.types),
+        events: state_events(service, &caller, TypeSelection::parse(&query.types), last).await?,
+        login_end,
         is_one_event: query.closeafter == "state",
         ping,
         next_ping: Instant::now() + ping.unwrap_or(EVENT_PING_MAX),
-        known,
-        change: if last.is_some() { Box::pin(std::future::ready(())) } else { change },
         is_ended: false,
         _permit: permit,
     })
 }
 
-/// Returns the present states, and the future of the next change. The listener begins before the states are read, so no
-/// change is missed.
-async fn observe(service: &Service, caller: &Caller) -> Result<(AccountStates, Change), Problem> {
-    let of_job = caller.clone();
-    let observed = service.run(caller, "events", move |services| match push::observe(services, &of_job) {
-        Ok(Observation { states, change, ticket }) => (Ok((states, change)), ticket),
-        Err(error) => (Err(error), Ticket::NONE),
-    });
-    observed.await?.map_err(|error| failed("events", &error))
-}
-
 impl Sending {
     /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        while !self.is_ended {
-            let is_ping_due = tokio::select! {
-                biased;
-                () = self.service.parts.shutdown.draining() => return None,
-                () = &mut self.change => false,
-                () = sleep_until(self.next_ping) => true,
-            };
-            if is_ping_due {
-                self.next_ping = Instant::now() + self.ping.unwrap_or(EVENT_PING_MAX);
-                return Some(self.ping_event());
-            }
-            // Further changes of the same moment, such as the steps of a move, are one event.
-            tokio::time::sleep(EVENT_PAUSE).await;
-            // A person who may no longer log in has lost the connection by now.
-            let (present, change) = observe(&self.service, &self.caller).await.ok()?;
-            self.change = change;
-            let changed = present.differences(&self.known, &self.types);
-            let identifier = present.event_id();
-            self.known = present;
-            if let Some(changed) = changed {
-                self.is_ended = self.is_one_event;
-                return Some(Bytes::from(format!("id: {identifier}\nevent: state\ndata: {changed}\n\n")));
-            }
+        if self.is_ended {
+            return None;
         }
-        None
+        let event = tokio::select! {
+            biased;
+            () = self.service.parts.shutdown.draining() => return None,
+            () = &mut self.login_end => return None,
+            event = self.events.next() => Some(event?),
+            () = sleep_until(self.next_ping) => None,
+        };
+        let Some(StateEvent { identifier, change }) = event else {
+            self.next_ping = Instant::now() + self.ping.unwrap_or(EVENT_PING_MAX);
+            return Some(self.ping_event());
+        };
+        self.is_ended = self.is_one_event;
+        let change = Value::Object(change);
+        Some(Bytes::from(format!("id: {identifier}\nevent: state\ndata: {change}\n\n")))
     }
 
     /// Returns the event that shows that the connection lives. If the client wants none, it is a comment, which finds

@@ -48,6 +48,8 @@ fn rows(account: &str, other: &str) -> Vec<(&'static str, Value, bool)> {
         ("Mailbox/query", plain.clone(), false),
         ("Mailbox/queryChanges", query_state.clone(), false),
         ("Mailbox/set", plain.clone(), true),
+        ("PushSubscription/get", json!({ "ids": [] }), false),
+        ("PushSubscription/set", json!({}), false),
         ("Quota/changes", state.clone(), false),
         ("Quota/get", plain.clone(), false),
         ("Quota/query", plain.clone(), false),
@@ -83,7 +85,7 @@ fn methods_refuse_people_without_the_right() {
             let kind = responses[0][1]["type"].as_str().unwrap_or("none");
             let is_copy = method.ends_with("/copy");
             let expected: &[&str] = match level {
-                _ if method == "Core/echo" => &["none"],
+                _ if method == "Core/echo" || method.starts_with("PushSubscription/") => &["none"],
                 _ if is_copy => &["fromAccountNotFound"],
                 Level::Nothing => &["accountNotFound"],
                 Level::Reading if is_change => &["accountReadOnly"],

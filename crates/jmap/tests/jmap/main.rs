@@ -1,13 +1,17 @@
 //! Tests of `jmap` from outside: dialogues as text files over mail files in memory; several clients against a model,
-//! with replayed changes; the access matrix of all methods; bad input; the Email objects.
+//! with replayed changes; the access matrix of all methods; bad input; the Email objects;
+//! connections over WebSocket; pushes to a service.
 
 mod access_matrix;
 mod bad_input;
 mod dialogue;
 mod email;
 mod model;
+mod push;
+mod server;
 mod submission;
 mod text_search;
+mod websocket;
 mod world;
 
 use std::collections::BTreeSet;

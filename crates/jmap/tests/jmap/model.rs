@@ -6,6 +6,7 @@
 //! server were dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::UidSet;
 use base::random::Random;
@@ -44,7 +45,8 @@ fn run(seed: u64) {
             clients[index].check(&simulation, step);
         }
         if simulation.random.below(40) == 0 {
-            simulation.world.services.tables = MessageTables::default();
+            let services = Arc::get_mut(&mut simulation.world.services).expect("nobody else has them");
+            services.tables = MessageTables::default();
             simulation.has_dropped_tables = true;
         }
     }

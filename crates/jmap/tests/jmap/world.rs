@@ -4,12 +4,16 @@
 //! Editor, `erin` an Author and `frank` a Reader; they have no mail files. The account of a login is `A` and the login.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::Name;
 use base::sim::{SeededRandom, SimClock};
+use base::{Clock, Name, Random};
+use http::{SessionOptions, Sessions};
 use jmap::backend::{Accounts, IdentityInfo, Scope, Services};
 use jmap::limits::Limits;
 use jmap::outbox::Outbox;
+use jmap::push_subscriptions::PushSubscriptions;
+use jmap::push_target::PushPolicy;
 use jmap::table::MessageTables;
 use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
@@ -32,11 +36,15 @@ pub const OWNERS: [&str; 3] = ["alice", "bob", "carol"];
 /// A server.
 pub struct World {
     /// The services.
-    pub services: Services,
+    pub services: Arc<Services>,
     /// The clock.
     pub clock: Arc<SimClock>,
     /// The router.
     pub router: Arc<Router>,
+    /// The logins in browsers.
+    pub sessions: Arc<Sessions>,
+    /// A number that is different after a change of the password of everybody.
+    pub password_stamp: Arc<AtomicU64>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
 }
@@ -60,15 +68,20 @@ impl TestIndex {
 impl World {
     /// Creates a world, which is always the same.
     pub fn new() -> Self {
-        Self::create(false)
+        Self::create(false, PushPolicy::default())
     }
 
     /// Creates the same world with a full-text index.
     pub fn with_index() -> Self {
-        Self::create(true)
+        Self::create(true, PushPolicy::default())
     }
 
-    fn create(has_index: bool) -> Self {
+    /// Creates the same world, which sends pushes to some addresses.
+    pub fn with_push(policy: PushPolicy) -> Self {
+        Self::create(false, policy)
+    }
+
+    fn create(has_index: bool, policy: PushPolicy) -> Self {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store = Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
@@ -87,8 +100,16 @@ impl World {
         let router = router.expect("the queue opens");
         let index = has_index.then(|| TestIndex::open(mail.databases()));
         let full_text = index.as_ref().map(|index| Arc::clone(&index.index));
+        let password_stamp = Arc::new(AtomicU64::new(1));
+        let sources = || (Arc::clone(&clock) as Arc<dyn Clock>, Arc::clone(&random) as Arc<dyn Random>);
+        let hub = Name::new("CN=hub/O=Demo");
+        let sessions = Sessions::open(mail.databases(), &hub, sources(), SessionOptions::default());
+        let sessions = sessions.expect("the sessions open");
+        let push = PushSubscriptions::open(&sessions, policy, sources()).expect("the subscriptions open");
+        let accounts =
+            MemoryAccounts { mail: Arc::clone(&mail), full_text, password_stamp: Arc::clone(&password_stamp) };
         let services = Services {
-            accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), full_text }),
+            accounts: Arc::new(accounts),
             uploads: Arc::new(MemoryUploads::default()),
             outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
             clock: Arc::clone(&clock) as _,
@@ -100,13 +121,24 @@ impl World {
                 ..Limits::default()
             },
             message_id_domain: "demo.test".to_owned(),
+            push,
             tables: MessageTables::default(),
         };
-        let world = Self { services, clock, mail, router, index };
+        let world = Self { services: Arc::new(services), clock, mail, router, index, sessions, password_stamp };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
         world
+    }
+
+    /// Returns the databases.
+    pub fn databases(&self) -> &Arc<Databases> {
+        self.mail.databases()
+    }
+
+    /// Returns the time some days after the present one, as a UTCDate.
+    pub fn clock_after_days(&self, days: u64) -> String {
+        self.clock.now().after(std::time::Duration::from_secs(days * 24 * 3_600)).to_rfc3339()
     }
 
     /// Opens a mail file as the server does for delivery.
@@ -189,7 +221,7 @@ impl World {
 
 /// Returns the caller of a login.
 pub fn caller(login: &str) -> Caller {
-    Caller { login: login.to_owned(), scope: Scope::All }
+    Caller { login: login.to_owned(), scope: Scope::All, credential: String::new() }
 }
 
 /// Returns the identifier of an account.
@@ -208,6 +240,7 @@ fn path(login: &str) -> String {
 struct MemoryAccounts {
     mail: Arc<MailStore>,
     full_text: Option<Arc<FullTextIndex>>,
+    password_stamp: Arc<AtomicU64>,
 }
 
 impl Accounts for MemoryAccounts {
@@ -235,6 +268,10 @@ impl Accounts for MemoryAccounts {
         let login = id.trim_start_matches('A');
         let email = format!("{login}@demo.test");
         Ok(vec![IdentityInfo { id: "I1".to_owned(), name: login.to_owned(), email }])
+    }
+
+    fn password_stamp(&self, _: &Caller) -> mail::Result<Option<u64>> {
+        Ok(Some(self.password_stamp.load(Ordering::SeqCst)))
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -19,7 +19,7 @@ use smtp::dns::Resolver;
 use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 
-use super::web_routes::WebRoutes;
+use super::web_routes::{WebRoutes, push_sender};
 use super::{Negotiation, ServeError, Server, tls_handshake};
 use crate::configured_networks::networks;
 use crate::database_creator::TemplateDatabaseCreator;
@@ -44,6 +44,7 @@ pub(super) struct ProtocolServices {
     native: Arc<rpc::Service>,
     couchdb: Arc<http::Front>,
     web: Arc<http::Front>,
+    jmap: Arc<jmap::service::Service>,
 }
 
 /// The counters of requests over HTTP, by the service that they are for.
@@ -77,6 +78,7 @@ impl ProtocolServices {
         let domain = domain.as_str();
         let authenticator = authenticator(server, logins);
         let web = WebRoutes { server, logins, submissions: &submissions, authenticator: &authenticator };
+        let jmap = web.jmap_service()?;
         Ok(Self {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
@@ -94,7 +96,8 @@ impl ProtocolServices {
                 shutdown: server.shutdown.clone(),
             }),
             couchdb: couchdb_front(server, &authenticator),
-            web: web_front(server, web.routes(), https_port(bound)),
+            web: web_front(server, web.routes(&jmap), https_port(bound)),
+            jmap,
             native: native_service(server, logins, submissions),
         })
     }
@@ -133,6 +136,15 @@ impl ProtocolServices {
             }
             ListenerProtocol::Admin => Arc::new(|_, _, _| {}),
         }
+    }
+
+    /// Returns the task that sends pushes, if the operator has named hosts to which they are sent.
+    pub(super) fn push_delivery(
+        &self,
+        server: &Server,
+    ) -> Result<Option<impl Future<Output = ()> + use<>>, ServeError> {
+        let jmap = Arc::clone(&self.jmap);
+        Ok(push_sender(server)?.map(|sender| jmap.deliver_pushes(sender)))
     }
 
     /// Returns the agent that processes the queue.
@@ -455,7 +467,7 @@ fn verifier(config: &Config, connections_max: usize) -> Result<Option<Arc<Verifi
     Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy).with_checks_max(checks_max))))
 }
 
-fn resolver(config: &Config) -> Result<Resolver, ServeError> {
+pub(super) fn resolver(config: &Config) -> Result<Resolver, ServeError> {
     let servers = name_servers(&config.server.name_servers).ok_or_else(|| {
         ServeError::Transfer("server.name_servers: write IP addresses separated by commas".to_owned())
     })?;
@@ -511,7 +523,7 @@ fn unverified_tls() -> Result<ClientTls, ServeError> {
     ClientTls::opportunistic().map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
-fn verified_tls(config: &Config) -> Result<ClientTls, ServeError> {
+pub(super) fn verified_tls(config: &Config) -> Result<ClientTls, ServeError> {
     let roots = read_limited(&config.router.roots, FILE_BYTES_MAX)?;
     ClientTls::with_roots_pem(&roots)
         .map_err(|error| ServeError::Transfer(format!("router.roots {}: {error}", config.router.roots.display())))

@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use http::Authenticator;
 use jmap::limits::Limits;
+use jmap::push_subscriptions::PushSubscriptions;
+use jmap::push_target::PushPolicy;
+use jmap::service::push_sender::{PushResolver, PushSender, ResolvedAddresses};
 use jmap::uploads::MemoryUploads;
 use mail::submission::SubmissionService;
+use smtp::dns::Resolver;
 
-use super::Server;
+use super::protocols::{resolver, verified_tls, words};
+use super::{ServeError, Server};
+use crate::configured_networks::networks;
 use crate::credential_backend::ServerCredentials;
 use crate::jmap_backend::ServerJmapAccounts;
 use crate::logins::Logins;
@@ -23,8 +29,8 @@ pub(super) struct WebRoutes<'s> {
 
 impl WebRoutes<'_> {
     /// Returns the routes.
-    pub(super) fn routes(&self) -> axum::Router {
-        self.lite_routes().merge(self.jmap_routes())
+    pub(super) fn routes(&self, jmap: &Arc<jmap::service::Service>) -> axum::Router {
+        self.lite_routes().merge(jmap.routes())
     }
 
     fn lite_routes(&self) -> axum::Router {
@@ -59,8 +65,15 @@ impl WebRoutes<'_> {
         web::Service::new(services, options).routes()
     }
 
-    fn jmap_routes(&self) -> axum::Router {
+    /// Returns the service of JMAP.
+    pub(super) fn jmap_service(&self) -> Result<Arc<jmap::service::Service>, ServeError> {
         let instance = &self.server.instance;
+        let keys = &instance.config.jmap;
+        let policy = PushPolicy::new(&words(&keys.push_hosts), networks(&keys.push_networks));
+        let policy = policy.map_err(|error| ServeError::Transfer(format!("jmap.push_hosts: {error}")))?;
+        let sources = (Arc::clone(&instance.clock), Arc::clone(&instance.random));
+        let push = PushSubscriptions::open(&self.server.browser_sessions, policy, sources);
+        let push = push.map_err(|error| ServeError::Transfer(format!("the push subscriptions: {error}")))?;
         let accounts = ServerJmapAccounts {
             directory: Arc::clone(&instance.directory),
             logins: Arc::clone(self.logins),
@@ -75,6 +88,7 @@ impl WebRoutes<'_> {
             random: Arc::clone(&instance.random),
             limits: Limits { message_bytes_max, ..Limits::default() },
             message_id_domain: instance.hostname.clone(),
+            push,
             tables: jmap::table::MessageTables::default(),
         };
         let parts = jmap::service::ServiceParts {
@@ -86,6 +100,29 @@ impl WebRoutes<'_> {
             shutdown: self.server.shutdown.clone(),
             origins: super::protocols::words(&instance.config.http.origins),
         };
-        jmap::service::Service::new(parts).routes()
+        Ok(jmap::service::Service::new(parts))
+    }
+}
+
+/// Returns what sends pushes, or `None` if the operator has named no hosts.
+pub(super) fn push_sender(server: &Server) -> Result<Option<PushSender>, ServeError> {
+    let config = &server.instance.config;
+    if words(&config.jmap.push_hosts).is_empty() {
+        return Ok(None);
+    }
+    let domain = server.instance.default_domain().map_err(instance::InstanceError::from)?;
+    let resolver = Arc::new(DnsResolver { resolver: resolver(config)? });
+    let contact = format!("mailto:postmaster@{}", domain.as_str());
+    Ok(Some(PushSender { resolver, tls: verified_tls(config)?, contact }))
+}
+
+/// The look-up of push services, with the name servers that the router uses.
+struct DnsResolver {
+    resolver: Resolver,
+}
+
+impl PushResolver for DnsResolver {
+    fn addresses<'r>(&'r self, host: &'r str) -> ResolvedAddresses<'r> {
+        Box::pin(async move { self.resolver.addresses(host).await.map_err(|error| format!("look-up: {error}")) })
     }
 }

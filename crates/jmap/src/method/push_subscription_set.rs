@@ -1,0 +1,144 @@
+//! PushSubscription/set (RFC 8620 §7.2.2). A new subscription gets one message with a code, and no other until its
+//! client has returned the code.
+
+use base::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::arguments::{Arguments, parse_utc_date};
+use crate::context::Context;
+use crate::email_write::add_outcomes;
+use crate::error::{MethodResult, SetError};
+use crate::limits::DEVICE_CLIENT_ID_BYTES_MAX;
+use crate::push_subscriptions::{NewPushSubscription, PushOwner, PushSubscription, PushSubscriptionChange};
+use crate::type_selection::TypeSelection;
+use crate::web_push::ClientKeys;
+
+/// Runs the method.
+pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let create = arguments.object("create")?.unwrap_or_default();
+    let update = arguments.object("update")?.unwrap_or_default();
+    let destroy = arguments.texts("destroy")?.unwrap_or_default();
+    arguments.finish()?;
+    context.check_set_count(create.len() + update.len() + destroy.len())?;
+    let owner = context.push_owner()?;
+    let mut reply = Map::new();
+    let mut created = Vec::new();
+    for (name, value) in &create {
+        created.push((name, create_one(context, &owner, name, value)));
+    }
+    add_outcomes(&mut reply, ["created", "notCreated"], created.into_iter());
+    let updated: Vec<_> = update.iter().map(|(id, patch)| (id, update_one(context, &owner, id, patch))).collect();
+    add_outcomes(&mut reply, ["updated", "notUpdated"], updated.into_iter());
+    let mut gone = Vec::new();
+    let mut failed = Map::new();
+    for id in destroy {
+        match destroy_one(context, &owner, &id) {
+            Ok(()) => gone.push(id),
+            Err(error) => {
+                failed.insert(id, error.to_json());
+            }
+        }
+    }
+    reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
+    reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
+    Ok(reply)
+}
+
+fn create_one(context: &mut Context<'_>, owner: &PushOwner, name: &str, value: &Value) -> Result<Value, SetError> {
+    let Value::Object(members) = value else { return Err(invalid("id", "the subscription is not an object")) };
+    let wanted = parse_new(members)?;
+    let (made, ticket) = context.services.push.create(owner.clone(), wanted)?;
+    context.wait_for(ticket);
+    context.created_ids.insert(name.to_owned(), made.id.clone());
+    Ok(json!({ "id": made.id, "expires": made.expires.to_rfc3339() }))
+}
+
+fn update_one(context: &mut Context<'_>, owner: &PushOwner, id: &str, patch: &Value) -> Result<Value, SetError> {
+    let id = context.resolve_id(id).ok_or(SetError::new("notFound"))?;
+    let Value::Object(members) = patch else { return Err(SetError::new("invalidPatch")) };
+    let change = parse_change(members)?;
+    let wanted_end = change.expires;
+    let (changed, ticket) = context.services.push.update(owner, &id, change)?;
+    context.wait_for(ticket);
+    Ok(told_end(wanted_end, &changed))
+}
+
+/// Returns what an update tells: the end of the subscription, if it is not the one that the client wanted.
+fn told_end(wanted: Option<Option<Timestamp>>, changed: &PushSubscription) -> Value {
+    match wanted {
+        Some(end) if end != Some(changed.expires) => json!({ "expires": changed.expires.to_rfc3339() }),
+        _ => Value::Null,
+    }
+}
+
+fn destroy_one(context: &mut Context<'_>, owner: &PushOwner, id: &str) -> Result<(), SetError> {
+    let id = context.resolve_id(id).ok_or(SetError::new("notFound"))?;
+    let ticket = context.services.push.destroy(owner, &id)?;
+    context.wait_for(ticket);
+    Ok(())
+}
+
+/// Reads a new subscription.
+fn parse_new(members: &Map<String, Value>) -> Result<NewPushSubscription, SetError> {
+    let known = ["deviceClientId", "url", "keys", "verificationCode", "expires", "types"];
+    if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err(invalid(name, "the client cannot set this property"));
+    }
+    if members.get("verificationCode").is_some_and(|code| !code.is_null()) {
+        return Err(invalid("verificationCode", "it must be null until the code has been sent"));
+    }
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    let device = text("deviceClientId").filter(|text| (1..=DEVICE_CLIENT_ID_BYTES_MAX).contains(&text.len()));
+    let device = device.ok_or_else(|| invalid("deviceClientId", "it is not a text of 1 to 255 bytes"))?;
+    let url = text("url").ok_or_else(|| invalid("url", "it is not a text"))?;
+    Ok(NewPushSubscription {
+        device_client_id: device.to_owned(),
+        url: url.to_owned(),
+        keys: parse_keys(members.get("keys").unwrap_or(&Value::Null))?,
+        expires: parse_end(members.get("expires").unwrap_or(&Value::Null))?,
+        types: parse_types(members.get("types").unwrap_or(&Value::Null))?,
+    })
+}
+
+/// Reads a change. Address, keys and the client's own identifier never change.
+fn parse_change(members: &Map<String, Value>) -> Result<PushSubscriptionChange, SetError> {
+    let mut change = PushSubscriptionChange::default();
+    for (name, value) in members {
+        match name.as_str() {
+            "verificationCode" => {
+                let code = value.as_str().ok_or_else(|| invalid(name, "it is not a text"))?;
+                change.code = Some(code.to_owned());
+            }
+            "expires" => change.expires = Some(parse_end(value)?),
+            "types" => change.types = Some(parse_types(value)?),
+            _ => return Err(invalid(name, "this property does not exist or cannot be changed")),
+        }
+    }
+    Ok(change)
+}
+
+fn parse_keys(value: &Value) -> Result<Option<ClientKeys>, SetError> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    let keys = ClientKeys::parse(text("p256dh"), text("auth"));
+    keys.map(Some).map_err(|error| invalid("keys", &error.to_string()))
+}
+
+fn parse_end(value: &Value) -> Result<Option<Timestamp>, SetError> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let end = value.as_str().and_then(parse_utc_date);
+    end.map(Some).ok_or_else(|| invalid("expires", "it is not a UTCDate"))
+}
+
+fn parse_types(value: &Value) -> Result<TypeSelection, SetError> {
+    let types = TypeSelection::from_json(value).filter(|types| types.names().is_none_or(|names| !names.is_empty()));
+    types.ok_or_else(|| invalid("types", "it is neither null nor a short list of names"))
+}
+
+fn invalid(property: &str, description: &str) -> SetError {
+    SetError::invalid_properties(&[property], description)
+}

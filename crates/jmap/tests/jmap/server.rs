@@ -1,0 +1,192 @@
+//! A server with the resources of JMAP on a port of the loopback network, and connections of clients over WebSocket.
+//!
+//! All logins have the password `secret`.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::http::{HeaderName, HeaderValue, Request, Response};
+use base::memory::MemoryShares;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::backend::{Accounts, LoggedIn};
+use http::sessions::{SessionClient, SessionLogin};
+use http::{Authenticator, Front, FrontOptions, Sessions};
+use jmap::service::{Service, ServiceParts};
+use notes::Identity;
+use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{self, Message};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
+
+use crate::world::World;
+
+/// The password of everybody.
+const PASSWORD: &str = "secret";
+
+/// The origin whose pages may use the server.
+pub const PERMITTED_ORIGIN: &str = "https://app.demo.test";
+
+/// Logins with one password.
+struct OnePassword;
+
+impl Credentials for OnePassword {
+    fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
+        match request.password() {
+            PASSWORD => Ok(Login::new(request.authentication_id())),
+            _ => Err(LoginError::InvalidCredentials),
+        }
+    }
+}
+
+impl Accounts for OnePassword {
+    fn identify(&self, _: &LoginOrigin, login: &str, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+        Ok(LoggedIn { identity: Arc::new(Identity::person(login)), stamp: 0 })
+    }
+}
+
+/// A server.
+pub struct Server {
+    pub world: World,
+    pub address: SocketAddr,
+    pub sessions: Arc<Sessions>,
+    pub shutdown: Shutdown,
+    pub pool: WorkerPool,
+    pub service: Arc<Service>,
+    /// The signals that end connections because their account was changed.
+    pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
+    /// The connections.
+    pub served: Arc<Mutex<Vec<JoinHandle<std::io::Result<()>>>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Server {
+    /// Starts a server.
+    pub async fn start(world: World) -> Self {
+        let clock = Arc::clone(&world.services.clock);
+        let sessions = Arc::clone(&world.sessions);
+        let options = PoolOptions { workers: 2, ..PoolOptions::default() };
+        let pool = WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started");
+        let shutdown = Shutdown::new();
+        let parts = ServiceParts {
+            services: Arc::clone(&world.services),
+            authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
+            pool: pool.clone(),
+            store: Arc::clone(world.databases().store()),
+            memory: MemoryShares::unlimited(),
+            shutdown: shutdown.clone(),
+            origins: vec![PERMITTED_ORIGIN.to_owned()],
+        };
+        let service = Service::new(parts);
+        let routes = service.routes();
+        let front = Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let terminations: Arc<Mutex<Vec<SessionTermination>>> = Arc::default();
+        let signals = Arc::clone(&terminations);
+        let served: Arc<Mutex<Vec<JoinHandle<std::io::Result<()>>>>> = Arc::default();
+        let tasks = Arc::clone(&served);
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, peer)) = listener.accept().await {
+                let termination = SessionTermination::default();
+                signals.lock().expect("no test panics with it").push(termination.clone());
+                let serving = http::serve(Stream::tcp(stream), Peer::network(peer), Arc::clone(&front), termination);
+                tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
+            }
+        });
+        Self { world, address, sessions, shutdown, pool, service, terminations, served, accepting }
+    }
+
+    /// Begins a session of a person in a browser, and returns its cookie.
+    pub fn begin_session(&self, login: &str) -> String {
+        let client = SessionClient::new(self.address.ip(), None);
+        let login = SessionLogin { login: login.to_owned(), stamp: 0 };
+        let (token, ticket) = self.sessions.begin(login, client).expect("a sound store");
+        self.world.databases().store().durable(ticket).wait().expect("the store works");
+        format!("doublet={token}")
+    }
+
+    /// Returns the handshake of a client with its header fields.
+    pub fn handshake(&self, fields: &[(&'static str, &str)]) -> Request<()> {
+        let mut request = format!("ws://{}/jmap/ws", self.address).into_client_request().expect("a request");
+        for (name, value) in fields {
+            let value = HeaderValue::from_str(value).expect("a value");
+            request.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+        request
+    }
+
+    /// Opens a connection over WebSocket, or returns the answer of the server that refuses it.
+    pub async fn open(&self, request: Request<()>) -> Result<Client, Box<Response<Option<Vec<u8>>>>> {
+        let stream = TcpStream::connect(self.address).await.expect("the server listens");
+        match tokio_tungstenite::client_async(request, stream).await {
+            Ok((stream, response)) => {
+                assert_eq!(response.headers()["sec-websocket-protocol"], "jmap");
+                Ok(Client { stream })
+            }
+            Err(tungstenite::Error::Http(response)) => Err(response),
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// Opens a connection over WebSocket with a name and the password.
+    pub async fn connect(&self, login: &str) -> Client {
+        let fields = [("authorization", &*basic(login)), ("sec-websocket-protocol", "jmap")];
+        self.open(self.handshake(&fields)).await.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
+    }
+}
+
+/// Returns the value of the field `Authorization` of a person.
+pub fn basic(login: &str) -> String {
+    use base64::Engine as _;
+    let credentials = base64::engine::general_purpose::STANDARD.encode(format!("{login}:{PASSWORD}"));
+    format!("Basic {credentials}")
+}
+
+/// A connection of a client.
+pub struct Client {
+    pub stream: WebSocketStream<TcpStream>,
+}
+
+impl Client {
+    /// Sends a text.
+    pub async fn send(&mut self, text: &str) {
+        self.stream.send(Message::text(text)).await.expect("the connection is open");
+    }
+
+    /// Returns the next object that the server sends.
+    pub async fn next(&mut self) -> Value {
+        loop {
+            match self.stream.next().await.expect("the connection is open").expect("the connection is open") {
+                Message::Text(text) => return serde_json::from_str(&text).expect("the server sends JSON"),
+                Message::Ping(_) | Message::Pong(_) => {}
+                other => panic!("the server sends {other:?}"),
+            }
+        }
+    }
+
+    /// Sends a text, and returns the next object that the server sends.
+    pub async fn ask(&mut self, text: &str) -> Value {
+        self.send(text).await;
+        self.next().await
+    }
+
+    /// Returns the code with which the server closes the connection. Other messages before it are ignored.
+    pub async fn close_code(&mut self) -> Option<u16> {
+        while let Some(Ok(message)) = self.stream.next().await {
+            if let Message::Close(frame) = message {
+                return frame.map(|frame| frame.code.into());
+            }
+        }
+        None
+    }
+}
