@@ -24,9 +24,13 @@ pub struct Caller {
     pub login: String,
     /// The rights of the login, which an application password may restrict.
     pub scope: Scope,
-    /// The name of the session by which the party is logged in, or an empty one for a login by the request itself.
+    /// The name of the session by which the party is logged in, or [`APPLICATION_PASSWORD_PREFIX`] and the identifier
+    /// of an application password, or an empty text for the password of the account.
     pub credential: String,
 }
+
+/// The beginning of a credential that is an application password.
+pub const APPLICATION_PASSWORD_PREFIX: &str = "password:";
 
 /// The rights of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,7 +77,7 @@ pub trait Accounts: Send + Sync {
     fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
 
     /// Returns the state of the password of a caller, which is another one after each change. Returns `None` for
-    /// somebody who may no longer log in.
+    /// somebody who may no longer log in, and if the application password of the caller was revoked.
     fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>>;
 
     /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.

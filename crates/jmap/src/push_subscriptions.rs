@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use store::Ticket;
 use tokio::sync::Notify;
 
+use crate::backend::APPLICATION_PASSWORD_PREFIX;
 use crate::error::SetError;
 use crate::limits::{
     PUSH_CREATION_PERIOD, PUSH_CREATIONS_MAX, PUSH_SUBSCRIPTION_TIME_MAX, PUSH_SUBSCRIPTIONS_MAX,
@@ -268,11 +269,12 @@ impl PushSubscriptions {
         all.filter(|one| one.owner == *owner && !one.is_over(now)).cloned().collect()
     }
 
-    /// Returns `true` if the session of an owner has not ended. A password has none.
+    /// Returns `true` if the session of an owner has not ended. Passwords have none.
     #[must_use]
     pub fn is_session_valid(&self, owner: &PushOwner) -> bool {
         let sessions = |login: &str| self.sessions.list(Some(login));
         owner.credential.is_empty()
+            || owner.credential.starts_with(APPLICATION_PASSWORD_PREFIX)
             || sessions(&owner.login).iter().any(|session| session.id.name() == owner.credential)
     }
 

@@ -43,7 +43,7 @@ use sasl::{LoginError, LoginProtocol, LoginScope};
 use store::{Store, Ticket};
 use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
-use crate::backend::Scope;
+use crate::backend::{APPLICATION_PASSWORD_PREFIX, Scope};
 use crate::limits::{
     EVENT_SOURCES_MAX, EVENT_SOURCES_PER_ACCOUNT_MAX, REQUESTS_MAX, UPLOADS_MAX, WEBSOCKETS_MAX,
     WEBSOCKETS_PER_ACCOUNT_MAX,
@@ -150,7 +150,9 @@ impl Service {
             LoginScope::Reading => Scope::Reading,
         };
         let session = found.session.map(|session| session.name());
-        let credential = session.or_else(|| found.password.application().map(|id| id.to_string())).unwrap_or_default();
+        let credential = session
+            .or_else(|| found.password.application().map(|id| format!("{APPLICATION_PASSWORD_PREFIX}{id}")))
+            .unwrap_or_default();
         let caller = Caller { login: found.login().to_owned(), scope, credential };
         let sessions = Arc::clone(self.parts.authenticator.sessions());
         let end: LoginEnd = match found.session {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use directory::{Directory, Person};
 use instance::full_text::FullTextService;
-use jmap::backend::IdentityInfo;
+use jmap::backend::{APPLICATION_PASSWORD_PREFIX, IdentityInfo};
 use jmap::{AccountInfo, Accounts, Caller};
 use mail::mailbox::MailFile;
-use sasl::LoginError;
+use sasl::{ApplicationPasswordId, LoginError};
 use search::FullTextIndex;
 
 use crate::logins::Logins;
@@ -70,7 +70,12 @@ impl Accounts for ServerJmapAccounts {
     }
 
     fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>> {
-        Ok(self.person(caller)?.map(|person| person.password_stamp()))
+        let Some(person) = self.person(caller)? else { return Ok(None) };
+        let application = caller.credential.strip_prefix(APPLICATION_PASSWORD_PREFIX);
+        let is_revoked = application.is_some_and(|id| {
+            ApplicationPasswordId::parse(id).is_none_or(|id| person.application_password(id).is_none())
+        });
+        Ok((!is_revoked).then(|| person.password_stamp()))
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

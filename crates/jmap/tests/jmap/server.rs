@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use axum::http::{HeaderName, HeaderValue, Request, Response};
 use base::memory::MemoryShares;
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::backend::{Accounts, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::sessions::{SessionClient, SessionLogin};
 use http::{Authenticator, Front, FrontOptions, Sessions};
 use jmap::service::{Service, ServiceParts};
 use notes::Identity;
-use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
+use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -43,8 +43,18 @@ impl Credentials for OnePassword {
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &str, _: Option<u64>) -> Result<LoggedIn, LoginError> {
-        Ok(LoggedIn { identity: Arc::new(Identity::person(login)), stamp: 0 })
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+        let identity = Arc::new(Identity::person(login.name.as_str()));
+        Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    /// There is no login page.
+    fn check_first_factor(&self, _: &LoginOrigin, _: &PasswordRequest) -> Result<FirstFactor, LoginError> {
+        Err(LoginError::InvalidCredentials)
+    }
+
+    fn check_second_factor(&self, _: &LoginOrigin, _: &str, _: &str) -> Result<CodeProof, LoginError> {
+        Err(LoginError::InvalidCredentials)
     }
 }
 
@@ -109,7 +119,7 @@ impl Server {
     /// Begins a session of a person in a browser, and returns its cookie.
     pub fn begin_session(&self, login: &str) -> String {
         let client = SessionClient::new(self.address.ip(), None);
-        let login = SessionLogin { login: login.to_owned(), stamp: 0 };
+        let login = SessionLogin { login: login.to_owned(), stamp: 0, password: LoginPassword::Account };
         let (token, ticket) = self.sessions.begin(login, client).expect("a sound store");
         self.world.databases().store().durable(ticket).wait().expect("the store works");
         format!("doublet={token}")
