@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use store::Ticket;
 use tokio::sync::Notify;
 
-use crate::backend::APPLICATION_PASSWORD_PREFIX;
 use crate::error::SetError;
 use crate::limits::{
     PUSH_CREATION_PERIOD, PUSH_CREATIONS_MAX, PUSH_SUBSCRIPTION_TIME_MAX, PUSH_SUBSCRIPTIONS_MAX,
@@ -49,6 +48,9 @@ const KEY_ITEM: &str = "PrivateKey";
 
 /// Number of random bytes of an identifier and of a code.
 const RANDOM_BYTES: usize = 16;
+
+/// The beginning of a credential that is an application password.
+pub const APPLICATION_PASSWORD_PREFIX: &str = "password:";
 
 /// The credential to which a subscription belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]

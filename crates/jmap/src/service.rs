@@ -43,11 +43,12 @@ use sasl::{LoginError, LoginProtocol, LoginScope};
 use store::{Store, Ticket};
 use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
-use crate::backend::{APPLICATION_PASSWORD_PREFIX, Scope};
+use crate::backend::Scope;
 use crate::limits::{
     EVENT_SOURCES_MAX, EVENT_SOURCES_PER_ACCOUNT_MAX, REQUESTS_MAX, UPLOADS_MAX, WEBSOCKETS_MAX,
     WEBSOCKETS_PER_ACCOUNT_MAX,
 };
+use crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
 use crate::{Caller, Services, SessionUrls};
 
 /// The header fields that pages of permitted origins may send.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use directory::{Directory, Person};
 use instance::full_text::FullTextService;
-use jmap::backend::{APPLICATION_PASSWORD_PREFIX, IdentityInfo};
+use jmap::backend::IdentityInfo;
+use jmap::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
 use jmap::{AccountInfo, Accounts, Caller};
 use mail::mailbox::MailFile;
 use sasl::{ApplicationPasswordId, LoginError};
