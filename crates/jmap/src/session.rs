@@ -124,7 +124,7 @@ fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, ac
         "maxSizeBlobSet": services.limits.upload_bytes_max,
         "maxDataSources": BLOB_SOURCES_MAX,
         "supportedTypeNames": ["Mailbox", "Thread", "Email"],
-        "supportedDigestAlgorithms": [],
+        "supportedDigestAlgorithms": ["sha", "sha-256"],
     });
     json!({
         "name": info.name,
