@@ -7,7 +7,8 @@
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
 //! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
-//! | [`state`], [`changes`], [`query`], [`filter`], [`sort`] | states and `/changes`; lists, conditions and orders |
+//! | [`state`], [`changes`], [`query`], [`sort`] | states and `/changes`; lists and orders |
+//! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
 //! | [`blob`], [`uploads`] | downloads and uploads |
@@ -35,6 +36,7 @@ pub mod execute;
 pub mod filter;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod filter_tree;
 pub mod keyword;
 pub mod limits;
 pub mod mailboxes;

@@ -19,6 +19,7 @@ mod email_set;
 mod email_submission_changes;
 mod email_submission_get;
 mod email_submission_query;
+mod email_submission_query_changes;
 mod email_submission_set;
 mod get_call;
 mod identity_changes;
@@ -72,7 +73,7 @@ pub const METHODS: &[Method] = &[
     Method { name: "EmailSubmission/changes", capability: SUBMISSION, run: email_submission_changes::run },
     Method { name: "EmailSubmission/get", capability: SUBMISSION, run: email_submission_get::run },
     Method { name: "EmailSubmission/query", capability: SUBMISSION, run: email_submission_query::run },
-    Method { name: "EmailSubmission/queryChanges", capability: SUBMISSION, run: email_submission_query::run_changes },
+    Method { name: "EmailSubmission/queryChanges", capability: SUBMISSION, run: email_submission_query_changes::run },
     Method { name: "EmailSubmission/set", capability: SUBMISSION, run: email_submission_set::run },
     Method { name: "Identity/changes", capability: SUBMISSION, run: identity_changes::run },
     Method { name: "Identity/get", capability: SUBMISSION, run: identity_get::run },
