@@ -9,10 +9,12 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
+use notes::{AclFlags, AclLevel, Grant};
 use search::FullTextIndex;
 
 use crate::limits::Limits;
 use crate::outbox::Outbox;
+use crate::principal::Principals;
 use crate::table::MessageTables;
 use crate::uploads::Uploads;
 
@@ -44,9 +46,43 @@ pub struct AccountInfo {
     pub name: String,
     /// `true` if the account is the caller's own.
     pub is_personal: bool,
+    /// The rights of the caller.
+    pub rights: AccountRights,
+    /// The identifier of the principal that the account belongs to.
+    pub owner: Option<String>,
 }
 
-/// An identity under which a person sends (RFC 8621 §6).
+/// The rights that the access control list of a mail file grants to a caller, from level Reader on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountRights {
+    /// `true` if the caller can change nothing.
+    pub is_read_only: bool,
+    /// `true` if the caller may create, change and delete mailboxes.
+    pub may_create_mailboxes: bool,
+}
+
+impl AccountRights {
+    /// Returns the rights of a grant.
+    #[must_use]
+    pub fn of(grant: &Grant) -> Self {
+        Self {
+            is_read_only: grant.level() < AclLevel::Author,
+            may_create_mailboxes: grant.flags().contains(AclFlags::CREATE_FOLDER)
+                || grant.level() >= AclLevel::Designer,
+        }
+    }
+
+    /// Returns the rights that are left to a login with a scope.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        match scope {
+            Scope::All => self,
+            Scope::Reading => Self { is_read_only: true, may_create_mailboxes: false },
+        }
+    }
+}
+
+/// A name and an address under which a person sends, according to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityInfo {
     /// The identifier: an Id.
@@ -59,15 +95,15 @@ pub struct IdentityInfo {
 
 /// Access to the accounts of callers.
 pub trait Accounts: Send + Sync {
-    /// Returns the accounts that the caller may read, its own first.
+    /// Returns the accounts that the caller may read, its own first, and a bounded number of others.
     fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>>;
 
     /// Opens the mail file of an account with the rights of the caller. Returns `None` if the account does not exist or
     /// the caller may not read it.
     fn open(&self, caller: &Caller, account: &str) -> mail::Result<Option<(AccountInfo, MailFile)>>;
 
-    /// Returns the identities of an account, the preferred one first.
-    fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
+    /// Returns the names and addresses under which the caller may send, the preferred one first.
+    fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>>;
 
     /// Returns the full-text index, if the server has one. It makes searches faster, and no search depends on it.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
@@ -79,6 +115,8 @@ pub trait Accounts: Send + Sync {
 pub struct Services {
     /// The accounts.
     pub accounts: Arc<dyn Accounts>,
+    /// The people and groups.
+    pub principals: Arc<dyn Principals>,
     /// The uploads.
     pub uploads: Arc<dyn Uploads>,
     /// Accepts and withdraws messages.

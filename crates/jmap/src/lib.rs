@@ -11,6 +11,8 @@
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
+//! | [`profile`], [`identities`] | profile documents with settings; the identities of senders |
+//! | [`principal`], [`owned_accounts`] | people and groups, and their accounts |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
 //! | [`mod@session`], [`push`] | the Session object; the states of accounts |
@@ -20,7 +22,7 @@
 //!
 //! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
 //! durable.
-//! Not covered yet: MDN, PushSubscription, Principals, WebSocket.
+//! Not covered yet: MDN, PushSubscription, WebSocket.
 
 pub mod account;
 pub mod arguments;
@@ -34,16 +36,20 @@ pub mod envelope;
 pub mod error;
 pub mod execute;
 pub mod filter;
+pub mod filter_tree;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod filter_tree;
+pub mod identities;
 pub mod keyword;
 pub mod limits;
 pub mod mailboxes;
 pub mod method;
 pub mod outbox;
+pub mod owned_accounts;
 pub mod patch;
 pub mod places;
+pub mod principal;
+pub mod profile;
 pub mod push;
 pub mod query;
 pub mod reference;
