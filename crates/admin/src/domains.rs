@@ -80,6 +80,7 @@ fn show(instance: &Instance, name: &str) -> AdminResult {
     records.extend(instance.signing.dns_records(own, host)?);
     records.push(format!("_imaps._tcp.{own}. IN SRV 0 1 993 {host}."));
     records.push(format!("_submissions._tcp.{own}. IN SRV 0 1 465 {host}."));
+    records.push(format!("_jmap._tcp.{own}. IN SRV 0 1 443 {host}."));
     Ok(Answer::record(vec![
         ("domain", json!(domain.name)),
         ("aliases", json!(domain.aliases)),

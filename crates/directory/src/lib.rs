@@ -7,6 +7,7 @@
 //! | [`bulk_add`] | adding many people at once |
 //! | [`resolve`] | resolving an address to the recipients of its mail |
 //! | [`identity`] | the identity of a person for access control lists |
+//! | [`entries`] | people and groups by their UNIDs |
 //! | [`login`] | login with a password or through SCRAM |
 //! | [`application_password`], [`second_factor`] | further passwords of a person, and the codes that the login page asks for |
 //! | `login_account` | the account that a login name stands for, as far as a peer can observe it |
@@ -34,6 +35,7 @@ pub mod connection_schedule;
 pub mod directory;
 pub mod domain;
 pub mod domain_edit;
+pub mod entries;
 pub mod error;
 pub mod expansion;
 pub mod group;
@@ -69,6 +71,7 @@ pub use connection_schedule::ConnectionSchedule;
 pub use directory::{Directory, DirectoryOptions, ListPage};
 pub use domain::Domain;
 pub use domain_edit::{DomainChange, NewDomain};
+pub use entries::DirectoryEntry;
 pub use error::{AuthError, Error, Result};
 pub use group::{Group, GroupKind};
 pub use group_edit::{GroupChange, NewGroup};

@@ -18,6 +18,7 @@ pub mod delete;
 pub mod enable;
 pub mod expunge;
 pub mod fetch;
+pub mod get_jmap_access;
 pub mod id;
 pub mod list;
 pub mod login;
@@ -128,6 +129,7 @@ pub fn start(session: &mut Session, body: CommandBody, out: &mut ResponseWriter)
         CommandBody::Enable(names) => enable::enable(session, &names, out),
         CommandBody::Expunge(set) => expunge::expunge(session, set.as_ref()),
         CommandBody::Fetch(fetch) => fetch::fetch(session, fetch, out),
+        CommandBody::GetJmapAccess => get_jmap_access::get_jmap_access(session, out),
         CommandBody::GetQuota(root) => quota::get_quota(session, &root, out),
         CommandBody::GetQuotaRoot(mailbox) => quota::get_quota_root(session, &mailbox, out),
         CommandBody::Id(_) => id::id(session, out),

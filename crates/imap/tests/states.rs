@@ -49,6 +49,7 @@ const COMMANDS: &[&str] = &[
     "GETQUOTA \"\"",
     "GETQUOTAROOT INBOX",
     "SETQUOTA \"\" (STORAGE 1)",
+    "GETJMAPACCESS",
 ];
 
 /// Sends lines over a new connection. Returns the tagged response to the last one.

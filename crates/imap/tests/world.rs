@@ -85,7 +85,12 @@ impl TestServer {
         } else {
             accounts.create_replica("alice");
         }
-        let mut options = SessionOptions { starttls: true, append_bytes_max: 1 << 20, ..SessionOptions::default() };
+        let mut options = SessionOptions {
+            starttls: true,
+            append_bytes_max: 1 << 20,
+            jmap_session_url: Some("https://mail.demo.test/jmap/session".to_owned()),
+            ..SessionOptions::default()
+        };
         change(&mut options);
         let accounts: Arc<dyn Accounts> = Arc::new(accounts);
         let context = || {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use base::sync::{Mutex, MutexGuard};
 use mail::mailbox::{MailFile, MailSnapshot};
-use notes::{AclLevel, Grant};
+use notes::Grant;
 
-use crate::backend::{AccountInfo, Caller, Scope, Services};
+use crate::backend::{AccountInfo, AccountRights, Caller, Services};
 use crate::error::{MethodError, MethodResult};
 use crate::state;
 use crate::table::{MessageRow, MessageTable};
@@ -42,7 +42,7 @@ impl Account {
             Err(error) => return Err(error.into()),
             Ok(_) => file.depositor().grant()?,
         };
-        let is_read_only = caller.scope == Scope::Reading || grant.level() < AclLevel::Author;
+        let is_read_only = AccountRights::of(&grant).within(caller.scope).is_read_only;
         let table = services.tables.table(file.database().number(), grant.names_digest());
         Ok(Self { info, file, grant, is_read_only, table })
     }

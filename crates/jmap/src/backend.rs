@@ -9,10 +9,12 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
+use notes::{AclFlags, AclLevel, Grant};
 use search::FullTextIndex;
 
 use crate::limits::Limits;
 use crate::outbox::Outbox;
+use crate::principal::Principals;
 use crate::push_subscriptions::PushSubscriptions;
 use crate::table::MessageTables;
 use crate::uploads::Uploads;
@@ -48,9 +50,43 @@ pub struct AccountInfo {
     pub name: String,
     /// `true` if the account is the caller's own.
     pub is_personal: bool,
+    /// The rights of the caller.
+    pub rights: AccountRights,
+    /// The identifier of the principal that the account belongs to.
+    pub owner: Option<String>,
 }
 
-/// An identity under which a person sends (RFC 8621 §6).
+/// The rights that the access control list of a mail file grants to a caller, from level Reader on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountRights {
+    /// `true` if the caller can change nothing.
+    pub is_read_only: bool,
+    /// `true` if the caller may create, change and delete mailboxes.
+    pub may_create_mailboxes: bool,
+}
+
+impl AccountRights {
+    /// Returns the rights of a grant.
+    #[must_use]
+    pub fn of(grant: &Grant) -> Self {
+        Self {
+            is_read_only: grant.level() < AclLevel::Author,
+            may_create_mailboxes: grant.flags().contains(AclFlags::CREATE_FOLDER)
+                || grant.level() >= AclLevel::Designer,
+        }
+    }
+
+    /// Returns the rights that are left to a login with a scope.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        match scope {
+            Scope::All => self,
+            Scope::Reading => Self { is_read_only: true, may_create_mailboxes: false },
+        }
+    }
+}
+
+/// A name and an address under which a person sends, according to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityInfo {
     /// The identifier: an Id.
@@ -63,15 +99,15 @@ pub struct IdentityInfo {
 
 /// Access to the accounts of callers.
 pub trait Accounts: Send + Sync {
-    /// Returns the accounts that the caller may read, its own first.
+    /// Returns the accounts that the caller may read, its own first, and a bounded number of others.
     fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>>;
 
     /// Opens the mail file of an account with the rights of the caller. Returns `None` if the account does not exist or
     /// the caller may not read it.
     fn open(&self, caller: &Caller, account: &str) -> mail::Result<Option<(AccountInfo, MailFile)>>;
 
-    /// Returns the identities of an account, the preferred one first.
-    fn identities(&self, caller: &Caller, account: &str) -> mail::Result<Vec<IdentityInfo>>;
+    /// Returns the names and addresses under which the caller may send, the preferred one first.
+    fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>>;
 
     /// Returns the state of the password of a caller, which is another one after each change. Returns `None` for
     /// somebody who may no longer log in, and if the application password of the caller was revoked.
@@ -87,6 +123,8 @@ pub trait Accounts: Send + Sync {
 pub struct Services {
     /// The accounts.
     pub accounts: Arc<dyn Accounts>,
+    /// The people and groups.
+    pub principals: Arc<dyn Principals>,
     /// The uploads.
     pub uploads: Arc<dyn Uploads>,
     /// Accepts and withdraws messages.

@@ -47,6 +47,65 @@ pub fn parse_max_changes(arguments: &mut Arguments) -> MethodResult<Option<usize
     }
 }
 
+/// The arguments of a `/queryChanges`, without those that define the list (RFC 8620 §5.6).
+#[derive(Clone, Debug)]
+pub struct ListChangesCall {
+    /// The account.
+    pub account_id: String,
+    /// `sinceQueryState`.
+    pub since: String,
+    /// `upToId`.
+    pub up_to: Option<String>,
+    max: Option<usize>,
+    wants_total: bool,
+}
+
+/// How a list changed.
+#[derive(Clone, Debug)]
+pub struct ListChanges {
+    /// Objects that the client removes from its list.
+    pub removed: BTreeSet<String>,
+    /// Objects that the client adds, with their places, in order.
+    pub added: Vec<(usize, String)>,
+    /// The number of objects in the list now.
+    pub total: usize,
+    /// The state of the list now.
+    pub new_state: String,
+}
+
+impl ListChangesCall {
+    /// Reads the arguments after those that define the list were taken.
+    pub fn parse(mut arguments: Arguments) -> MethodResult<Self> {
+        let call = Self {
+            account_id: arguments.account_id()?,
+            since: arguments.required_text("sinceQueryState")?,
+            up_to: arguments.text("upToId")?,
+            max: parse_max_changes(&mut arguments)?,
+            wants_total: arguments.flag("calculateTotal")?,
+        };
+        arguments.finish()?;
+        Ok(call)
+    }
+
+    /// Answers with the changes, or with `tooManyChanges`.
+    pub fn answer(&self, changes: ListChanges) -> MethodResult<Map<String, Value>> {
+        if self.max.is_some_and(|max| changes.removed.len() + changes.added.len() > max) {
+            return Err(MethodError::new("tooManyChanges"));
+        }
+        let added = changes.added.into_iter().map(|(index, id)| json!({ "id": id, "index": index }));
+        let mut reply = Map::new();
+        reply.insert("accountId".to_owned(), json!(self.account_id));
+        reply.insert("oldQueryState".to_owned(), json!(self.since));
+        reply.insert("newQueryState".to_owned(), json!(changes.new_state));
+        if self.wants_total {
+            reply.insert("total".to_owned(), json!(changes.total));
+        }
+        reply.insert("removed".to_owned(), json!(changes.removed));
+        reply.insert("added".to_owned(), added.collect());
+        Ok(reply)
+    }
+}
+
 /// The objects that changed between two states. An object is in one of the sets only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSet {
@@ -56,6 +115,20 @@ pub struct ChangeSet {
     pub updated: BTreeSet<String>,
     /// Objects that existed before, and do not exist any more.
     pub destroyed: BTreeSet<String>,
+}
+
+/// Returns the answer of a `/changes` without changes.
+#[must_use]
+pub fn none(call: &ChangesCall, state: &str) -> Map<String, Value> {
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(call.account_id));
+    reply.insert("oldState".to_owned(), json!(call.since));
+    reply.insert("newState".to_owned(), json!(state));
+    reply.insert("hasMoreChanges".to_owned(), json!(false));
+    for name in ["created", "updated", "destroyed"] {
+        reply.insert(name.to_owned(), json!([]));
+    }
+    reply
 }
 
 /// Answers a `/changes`. `find` returns the changes between two states; `current` is the state now.
@@ -228,7 +301,7 @@ pub fn mailboxes(view: &AccountView<'_>, since: Modseq, until: Modseq) -> Method
 }
 
 /// Returns `true` if the change log has a deleted design note after a change.
-fn was_mailbox_deleted(view: &AccountView<'_>, since: Modseq) -> MethodResult<bool> {
+pub fn was_mailbox_deleted(view: &AccountView<'_>, since: Modseq) -> MethodResult<bool> {
     let mut notes = Vec::new();
     view.snapshot.reading().changes(since, &mut |entry| {
         if matches!(entry.change, NoteChange::Deleted { .. }) {

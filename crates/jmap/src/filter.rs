@@ -1,9 +1,11 @@
-//! Conditions on messages (RFC 8621 §4.4.1).
+//! Conditions on messages (RFC 8621 §4.4.1). The operators over them are those of all types ([`FilterTree`]).
 //!
 //! Conditions on metadata are decided by the table, and those on texts by the message itself, with the comparison of
 //! IMAP SEARCH. The text of such a condition is a list of words, all of which must be found; words in quotes are one.
 //! Cheap conditions are examined first. The full-text index names messages that certainly do not have a word, so they
 //! need not be read; it never decides that a message matches.
+
+use std::convert::Infallible;
 
 use base::{Timestamp, ViewId};
 use mail::casemap::Needle;
@@ -12,29 +14,20 @@ use mail::mime::{MimeSource, header};
 use mail::search_texts::{find_in_addresses, find_in_body, find_in_field, folded_value};
 use notes::Keywords;
 use search::{ExcludedNotes, FullTextIndex, NotePart, SubstringKey};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::account::AccountView;
 use crate::arguments::{as_texts, as_unsigned, parse_utc_date};
 use crate::email;
 use crate::error::{MethodError, MethodResult};
+use crate::filter_tree::FilterTree;
 use crate::keyword::{self, KeywordTest};
-use crate::limits::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_WORDS_MAX};
+use crate::limits::FILTER_WORDS_MAX;
 use crate::mailboxes::MailboxList;
 use crate::table::{MessageRow, MessageTable, RowFilter};
 
-/// A filter in executable form.
-#[derive(Clone, Debug)]
-pub enum Filter {
-    /// All of these match.
-    All(Vec<Filter>),
-    /// One of these matches.
-    Any(Vec<Filter>),
-    /// None of these matches.
-    None(Vec<Filter>),
-    /// One property of a condition.
-    Test(Test),
-}
+/// A filter over messages in executable form.
+pub type Filter = FilterTree<Test>;
 
 /// One property of a condition.
 #[derive(Clone, Debug)]
@@ -114,18 +107,16 @@ pub enum TextPart {
     Subject,
 }
 
-/// What a filter is parsed with.
-struct Parser<'p> {
-    mailboxes: &'p MailboxList,
-    keywords: &'p Keywords,
-    conditions_left: usize,
-}
-
-impl Filter {
-    /// Parses the argument `filter`.
-    pub fn parse(filter: Option<&Value>, mailboxes: &MailboxList, keywords: &Keywords) -> MethodResult<Self> {
-        let mut parser = Parser { mailboxes, keywords, conditions_left: FILTER_CONDITIONS_MAX };
-        filter.map_or(Ok(Self::All(Vec::new())), |filter| parser.filter(filter, 0))
+impl FilterTree<Test> {
+    /// Parses the argument `filter` of a list of messages.
+    pub fn of_messages(filter: Option<&Value>, mailboxes: &MailboxList, keywords: &Keywords) -> MethodResult<Self> {
+        let parser = TestParser { mailboxes, keywords };
+        let mut parsed = Self::parse(filter, &|name, value| match value {
+            Value::Null => Ok(None),
+            value => parser.test(name, value).map(Some),
+        })?;
+        parsed.sort_by_cost(&Test::is_expensive);
+        Ok(parsed)
     }
 
     /// Returns the mailbox in which all matching messages are, if the filter has one.
@@ -165,13 +156,6 @@ impl Filter {
         })
     }
 
-    fn any_test(&self, is_right: &dyn Fn(&Test) -> bool) -> bool {
-        match self {
-            Self::All(parts) | Self::Any(parts) | Self::None(parts) => parts.iter().any(|part| part.any_test(is_right)),
-            Self::Test(test) => is_right(test),
-        }
-    }
-
     /// Returns the texts that the filter searches for in a part of messages or anywhere, for excerpts.
     #[must_use]
     pub fn words(filter: Option<&Value>, properties: &[&str]) -> Vec<String> {
@@ -192,19 +176,14 @@ impl Filter {
 
     /// Asks the full-text index which messages need not be read. Without an answer, the result is the same.
     pub fn consult(&mut self, index: &FullTextIndex, view: &AccountView<'_>) -> search::Result<()> {
-        match self {
-            Self::All(parts) | Self::Any(parts) | Self::None(parts) => {
-                parts.iter_mut().try_for_each(|part| part.consult(index, view))
+        self.try_for_each(&mut |test| {
+            let Test::Text(part, words) = test else { return Ok(()) };
+            for word in words {
+                let found = view.snapshot.messages_without(index, &[word.keys(*part)])?;
+                word.excluded = found.into_iter().next();
             }
-            Self::Test(Test::Text(part, words)) => {
-                for word in words {
-                    let found = view.snapshot.messages_without(index, &[word.keys(*part)])?;
-                    word.excluded = found.into_iter().next();
-                }
-                Ok(())
-            }
-            Self::Test(_) => Ok(()),
-        }
+            Ok(())
+        })
     }
 
     /// Returns `true` if the filter searches for texts.
@@ -216,42 +195,13 @@ impl Filter {
     /// Returns `true` if a message matches.
     pub fn matches(&self, row: &MessageRow, view: &AccountView<'_>) -> MethodResult<bool> {
         let mut candidate = Candidate { row, view, message: None };
-        match self.decide(&mut candidate) {
+        match self.evaluate(&mut |test| test.decide(&mut candidate)) {
             Err(error) if error.is_damage() => {
                 tracing::error!(%error, email = %row.email_id, "a message cannot be read");
                 Ok(false)
             }
             other => Ok(other?),
         }
-    }
-
-    fn decide<'v>(&self, candidate: &mut Candidate<'v>) -> mail::Result<bool> {
-        match self {
-            Self::All(parts) => {
-                for part in parts {
-                    if !part.decide(candidate)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Self::Any(parts) | Self::None(parts) => {
-                let mut is_found = false;
-                for part in parts {
-                    is_found = part.decide(candidate)?;
-                    if is_found {
-                        break;
-                    }
-                }
-                Ok(is_found != matches!(self, Self::None(_)))
-            }
-            Self::Test(test) => test.decide(candidate),
-        }
-    }
-
-    /// Returns `true` if the message must be read.
-    fn is_expensive(&self) -> bool {
-        self.any_test(&|test| matches!(test, Test::HasAttachment(_) | Test::Text(..) | Test::Header(..)))
     }
 }
 
@@ -273,12 +223,8 @@ impl<'v> Candidate<'v> {
 
 impl RowFilter for Filter {
     fn matches(&self, row: &MessageRow, table: &MessageTable) -> bool {
-        match self {
-            Self::All(parts) => parts.iter().all(|part| RowFilter::matches(part, row, table)),
-            Self::Any(parts) => parts.iter().any(|part| RowFilter::matches(part, row, table)),
-            Self::None(parts) => !parts.iter().any(|part| RowFilter::matches(part, row, table)),
-            Self::Test(test) => test.decide_by_table(row, table).unwrap_or(false),
-        }
+        let decided = self.evaluate(&mut |test| Ok::<_, Infallible>(test.decide_by_table(row, table).unwrap_or(false)));
+        decided.unwrap_or(false)
     }
 
     fn depends_on_threads(&self) -> bool {
@@ -287,6 +233,11 @@ impl RowFilter for Filter {
 }
 
 impl Test {
+    /// Returns `true` if the message must be read.
+    fn is_expensive(&self) -> bool {
+        matches!(self, Self::HasAttachment(_) | Self::Text(..) | Self::Header(..))
+    }
+
     /// Evaluates the test if it needs no contents of the message.
     fn decide_by_table(&self, row: &MessageRow, table: &MessageTable) -> Option<bool> {
         let has = |test: &KeywordTest, row: &MessageRow| test.is_in(row.marks, &row.keywords);
@@ -379,37 +330,13 @@ pub fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-impl Parser<'_> {
-    fn filter(&mut self, value: &Value, depth: usize) -> MethodResult<Filter> {
-        let Some(left) = self.conditions_left.checked_sub(1).filter(|_| depth <= FILTER_DEPTH_MAX) else {
-            return Err(MethodError::described("unsupportedFilter", "the filter has too many conditions"));
-        };
-        self.conditions_left = left;
-        let members = value.as_object().ok_or_else(|| invalid("a filter is not an object"))?;
-        let mut parts = match members.get("operator") {
-            None => self.condition(members)?,
-            Some(_) => match members.get("conditions") {
-                Some(Value::Array(conditions)) => {
-                    conditions.iter().map(|part| self.filter(part, depth + 1)).collect::<MethodResult<Vec<_>>>()?
-                }
-                _ => return Err(invalid("an operator needs conditions")),
-            },
-        };
-        parts.sort_by_key(Filter::is_expensive);
-        match members.get("operator").map(Value::as_str) {
-            None | Some(Some("AND")) => Ok(Filter::All(parts)),
-            Some(Some("OR")) => Ok(Filter::Any(parts)),
-            Some(Some("NOT")) => Ok(Filter::None(parts)),
-            Some(Some(_)) => Err(MethodError::described("unsupportedFilter", "there is no such operator")),
-            Some(None) => Err(invalid("an operator is not a string")),
-        }
-    }
+/// What the tests of messages are parsed with.
+struct TestParser<'p> {
+    mailboxes: &'p MailboxList,
+    keywords: &'p Keywords,
+}
 
-    fn condition(&self, members: &Map<String, Value>) -> MethodResult<Vec<Filter>> {
-        let present = members.iter().filter(|(_, value)| !value.is_null());
-        present.map(|(name, value)| self.test(name, value).map(Filter::Test)).collect()
-    }
-
+impl TestParser<'_> {
     fn test(&self, name: &str, value: &Value) -> MethodResult<Test> {
         let wrong = || invalid(format!("{name} has the wrong type"));
         let view = |id: &str| self.mailboxes.by_id(id).map(|mailbox| mailbox.view);

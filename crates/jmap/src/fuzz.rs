@@ -1,7 +1,9 @@
-//! The entry point for fuzzing: any bytes as a request, with its references and patches.
+//! The entry point for fuzzing: any bytes as a request, with its references, patches, filters and settings.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::filter_tree::FilterTree;
+use crate::identities::IdentitySettings;
 use crate::limits::Limits;
 use crate::patch::Patch;
 use crate::reference::{Resolver, Response};
@@ -22,6 +24,7 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
     for call in request.calls {
         for value in call.arguments.values() {
             let Value::Object(object) = value else { continue };
+            check_object(value, object);
             if let Ok(patch) = Patch::parse(object) {
                 let mut target = call.arguments.clone();
                 if patch.apply(&mut target).is_ok() {
@@ -33,5 +36,17 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         let Ok(arguments) = resolved else { continue };
         assert!(arguments.keys().all(|name| !name.starts_with('#') || name.starts_with("##")), "nothing is unresolved");
         responses.push(Response { name: call.name, arguments: Value::Object(arguments), call_id: call.id });
+    }
+}
+
+/// Parses an object as a filter and as the settings of an identity.
+fn check_object(value: &Value, object: &Map<String, Value>) {
+    if let Ok(filter) = FilterTree::parse(Some(value), &|name, _| Ok(Some(name.len()))) {
+        let evaluated = filter.evaluate(&mut |length| Ok::<_, ()>(length % 2 == 0));
+        assert!(evaluated.is_ok(), "a filter fails only if a test fails");
+    }
+    if let Ok(settings) = IdentitySettings::parse(object) {
+        let again = IdentitySettings::parse(&settings.to_json());
+        assert_eq!(again, Ok(settings), "settings that were accepted are accepted again");
     }
 }

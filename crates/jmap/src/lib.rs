@@ -7,9 +7,12 @@
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
 //! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
-//! | [`state`], [`changes`], [`query`], [`filter`], [`sort`] | states and `/changes`; lists, conditions and orders |
+//! | [`state`], [`changes`], [`query`], [`sort`] | states and `/changes`; lists and orders |
+//! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
+//! | [`profile`], [`identities`] | profile documents with settings; the identities of senders |
+//! | [`principal`], [`owned_accounts`] | people and groups, and their accounts |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
 //! | [`mod@session`], [`push`], [`type_selection`] | the Session object; the states of accounts; types of push |
@@ -22,7 +25,7 @@
 //!
 //! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
 //! durable.
-//! Not covered yet: MDN, Principals.
+//! Not covered yet: MDN.
 
 pub mod account;
 pub mod arguments;
@@ -36,15 +39,20 @@ pub mod envelope;
 pub mod error;
 pub mod execute;
 pub mod filter;
+pub mod filter_tree;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod identities;
 pub mod keyword;
 pub mod limits;
 pub mod mailboxes;
 pub mod method;
 pub mod outbox;
+pub mod owned_accounts;
 pub mod patch;
 pub mod places;
+pub mod principal;
+pub mod profile;
 pub mod push;
 pub mod push_messages;
 pub mod push_subscriptions;

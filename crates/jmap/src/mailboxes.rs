@@ -11,6 +11,8 @@ use mail::mailbox::MailSnapshot;
 use notes::{AclFlags, AclLevel, FolderDesign, Grant};
 use serde_json::{Value, json};
 
+use crate::backend::AccountRights;
+
 /// The item of a folder with its special use, as crate `mail` writes it.
 pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";
 
@@ -102,12 +104,13 @@ pub struct Rights {
 
 impl Rights {
     fn of(grant: &Grant, is_inbox: bool) -> Self {
-        let is_designer = grant.flags().contains(AclFlags::CREATE_FOLDER) || grant.level() >= AclLevel::Designer;
+        let is_designer = AccountRights::of(grant).may_create_mailboxes;
+        let is_author = grant.level() >= AclLevel::Author;
         let is_editor = grant.level() >= AclLevel::Editor;
         Self {
-            may_add: grant.may_create() && grant.level() >= AclLevel::Author,
+            may_add: grant.may_create() && is_author,
             may_remove: is_editor && !grant.flags().contains(AclFlags::NO_DELETE),
-            may_mark: is_editor,
+            may_mark: is_author,
             may_create_child: is_designer,
             may_rename: is_designer && !is_inbox,
             may_submit: is_editor,

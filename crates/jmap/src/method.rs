@@ -19,6 +19,7 @@ mod email_set;
 mod email_submission_changes;
 mod email_submission_get;
 mod email_submission_query;
+mod email_submission_query_changes;
 mod email_submission_set;
 mod get_call;
 mod identity_changes;
@@ -29,6 +30,11 @@ mod mailbox_get;
 mod mailbox_query;
 mod mailbox_query_changes;
 mod mailbox_set;
+mod preferences;
+mod principal_changes;
+mod principal_get;
+mod principal_query;
+mod principal_set;
 mod push_subscription_get;
 mod push_subscription_set;
 mod quota_changes;
@@ -36,15 +42,18 @@ mod quota_get;
 mod quota_query;
 mod quota_query_changes;
 mod search_snippet_get;
+mod share_notification;
+mod singleton;
 mod thread_changes;
 mod thread_get;
+mod vacation_response;
 
 use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::MethodResult;
-use crate::session::{BLOB, CORE, MAIL, QUOTA, SUBMISSION};
+use crate::session::{BLOB, CORE, MAIL, PREFERENCES, PRINCIPALS, QUOTA, SUBMISSION, VACATION_RESPONSE};
 
 /// A method.
 pub struct Method {
@@ -74,7 +83,7 @@ pub const METHODS: &[Method] = &[
     Method { name: "EmailSubmission/changes", capability: SUBMISSION, run: email_submission_changes::run },
     Method { name: "EmailSubmission/get", capability: SUBMISSION, run: email_submission_get::run },
     Method { name: "EmailSubmission/query", capability: SUBMISSION, run: email_submission_query::run },
-    Method { name: "EmailSubmission/queryChanges", capability: SUBMISSION, run: email_submission_query::run_changes },
+    Method { name: "EmailSubmission/queryChanges", capability: SUBMISSION, run: email_submission_query_changes::run },
     Method { name: "EmailSubmission/set", capability: SUBMISSION, run: email_submission_set::run },
     Method { name: "Identity/changes", capability: SUBMISSION, run: identity_changes::run },
     Method { name: "Identity/get", capability: SUBMISSION, run: identity_get::run },
@@ -86,13 +95,32 @@ pub const METHODS: &[Method] = &[
     Method { name: "Mailbox/set", capability: MAIL, run: mailbox_set::run },
     Method { name: "PushSubscription/get", capability: CORE, run: push_subscription_get::run },
     Method { name: "PushSubscription/set", capability: CORE, run: push_subscription_set::run },
+    Method { name: "Preferences/changes", capability: PREFERENCES, run: preferences::run_changes },
+    Method { name: "Preferences/get", capability: PREFERENCES, run: preferences::run_get },
+    Method { name: "Preferences/set", capability: PREFERENCES, run: preferences::run_set },
+    Method { name: "Principal/changes", capability: PRINCIPALS, run: principal_changes::run },
+    Method { name: "Principal/get", capability: PRINCIPALS, run: principal_get::run },
+    Method { name: "Principal/query", capability: PRINCIPALS, run: principal_query::run },
+    Method { name: "Principal/queryChanges", capability: PRINCIPALS, run: principal_query::run_changes },
+    Method { name: "Principal/set", capability: PRINCIPALS, run: principal_set::run },
     Method { name: "Quota/changes", capability: QUOTA, run: quota_changes::run },
     Method { name: "Quota/get", capability: QUOTA, run: quota_get::run },
     Method { name: "Quota/query", capability: QUOTA, run: quota_query::run },
     Method { name: "Quota/queryChanges", capability: QUOTA, run: quota_query_changes::run },
     Method { name: "SearchSnippet/get", capability: MAIL, run: search_snippet_get::run },
+    Method { name: "ShareNotification/changes", capability: PRINCIPALS, run: share_notification::run_changes },
+    Method { name: "ShareNotification/get", capability: PRINCIPALS, run: share_notification::run_get },
+    Method { name: "ShareNotification/query", capability: PRINCIPALS, run: share_notification::run_query },
+    Method {
+        name: "ShareNotification/queryChanges",
+        capability: PRINCIPALS,
+        run: share_notification::run_query_changes,
+    },
+    Method { name: "ShareNotification/set", capability: PRINCIPALS, run: share_notification::run_set },
     Method { name: "Thread/changes", capability: MAIL, run: thread_changes::run },
     Method { name: "Thread/get", capability: MAIL, run: thread_get::run },
+    Method { name: "VacationResponse/get", capability: VACATION_RESPONSE, run: vacation_response::run_get },
+    Method { name: "VacationResponse/set", capability: VACATION_RESPONSE, run: vacation_response::run_set },
 ];
 
 /// Returns the method with a name, if the request uses its capability.

@@ -14,8 +14,10 @@ use store::Ticket;
 
 use crate::account::{Account, AccountView};
 use crate::backend::{Caller, Services};
-use crate::error::MethodResult;
+use crate::error::{MethodError, MethodResult};
+use crate::identities::IdentityList;
 use crate::limits::EVENT_ID_BYTES_MAX;
+use crate::profile::{self, Profile};
 use crate::state;
 use crate::submission::{self, Submission};
 use crate::type_selection::TypeSelection;
@@ -95,7 +97,8 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
     for account in &accounts {
         let Ok(view) = account.view() else { continue };
         ticket = ticket.max(view.snapshot.ticket());
-        if let Ok(of_account) = states_of(&view) {
+        if let Ok(mut of_account) = states_of(&view) {
+            of_account.extend(setting_states(services, caller, account, &view).unwrap_or_default());
             states.states.insert(account.info.id.clone(), of_account);
         }
     }
@@ -117,6 +120,26 @@ fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
         ("EmailSubmission", submission_state),
         ("Mailbox", view.mailbox_state()),
         ("Thread", view.thread_state()),
+    ];
+    Ok(states.map(|(name, state)| (name.to_owned(), state)).into())
+}
+
+/// Returns the states of the types whose objects are in profile documents.
+fn setting_states(
+    services: &Services,
+    caller: &Caller,
+    account: &Account,
+    view: &AccountView<'_>,
+) -> MethodResult<BTreeMap<String, String>> {
+    let state_of = |profile: Profile| {
+        let note = profile.load(&view.snapshot)?;
+        Ok::<_, MethodError>(state::format(profile::modseq_of(note.as_ref()), &view.snapshot))
+    };
+    let identities = IdentityList::load(services, caller, account, &view.snapshot)?;
+    let states = [
+        ("Identity", identities.state(&view.snapshot)),
+        ("Preferences", state_of(Profile::personal(profile::PREFERENCES, account)?)?),
+        ("VacationResponse", state_of(Profile::shared(profile::OUT_OF_OFFICE))?),
     ];
     Ok(states.map(|(name, state)| (name.to_owned(), state)).into())
 }

@@ -93,7 +93,7 @@ impl EmailQuery {
     /// Parses the arguments that define a list.
     pub fn parse(arguments: &QueryArguments, view: &AccountView<'_>) -> MethodResult<Self> {
         let keywords = view.snapshot.keywords();
-        let filter = Filter::parse(arguments.filter.as_ref(), view.table.mailboxes(), keywords)?;
+        let filter = Filter::of_messages(arguments.filter.as_ref(), view.table.mailboxes(), keywords)?;
         let sort = EmailSort::parse(arguments.sort.as_deref(), keywords)?;
         let key = json!([arguments.filter, arguments.sort, arguments.collapses_threads]).to_string();
         Ok(Self { filter, sort, collapses_threads: arguments.collapses_threads, key })

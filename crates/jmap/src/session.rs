@@ -5,8 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::account::Account;
-use crate::backend::{AccountInfo, Caller, Scope, Services};
+use crate::backend::{AccountInfo, Caller, Services};
 use crate::limits::{BLOB_SOURCES_MAX, DELAYED_SEND_MAX, MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
 use crate::sort::SORT_PROPERTIES;
 
@@ -29,9 +28,15 @@ pub const WEBSOCKET: &str = "urn:ietf:params:jmap:websocket";
 /// The capability of the key by which the server identifies itself to push services (RFC 9749). The server has it only
 /// if the operator has named hosts to which it sends pushes.
 pub const WEBPUSH_VAPID: &str = "urn:ietf:params:jmap:webpush-vapid";
+/// The capability of principals (RFC 9670).
+pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
+/// The capability of accounts whose owner is a principal (RFC 9670 §1.5.2). Requests do not use it.
+pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
+/// The capability of preferences, which is one of our own (`docs/jmap.md`).
+pub const PREFERENCES: &str = "urn:doublet:params:jmap:preferences";
 
 /// The capabilities of the server. Those of accounts are all but the first one.
-pub const CAPABILITIES: [&str; 5] = [CORE, MAIL, SUBMISSION, QUOTA, BLOB];
+pub const CAPABILITIES: [&str; 8] = [CORE, MAIL, SUBMISSION, VACATION_RESPONSE, QUOTA, BLOB, PRINCIPALS, PREFERENCES];
 
 /// The addresses of the server, as clients reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +90,13 @@ fn digest(session: &Value) -> String {
 fn describe(services: &Services, caller: &Caller) -> mail::Result<Value> {
     let mut accounts = Map::new();
     let mut primary = Map::new();
-    for info in services.accounts.accounts(caller)? {
-        let Ok(account) = Account::open(services, caller, &info.id) else { continue };
+    let infos = services.accounts.accounts(caller)?;
+    let of_principals = principals_account(&infos);
+    for info in &infos {
         if info.is_personal && primary.is_empty() {
             primary = CAPABILITIES[1..].iter().map(|name| ((*name).to_owned(), json!(info.id))).collect();
         }
-        accounts.insert(info.id.clone(), describe_account(services, caller, &info, &account));
+        accounts.insert(info.id.clone(), describe_account(services, caller, info, of_principals));
     }
     let mut capabilities: Map<String, Value> = CAPABILITIES
         .iter()
@@ -116,16 +122,28 @@ fn core_capability(services: &Services) -> Value {
     })
 }
 
-fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, account: &Account) -> Value {
-    let is_designer = account.grant.flags().contains(notes::AclFlags::CREATE_FOLDER)
-        || account.grant.level() >= notes::AclLevel::Designer;
+/// Returns the account of a caller that has the principals: its own.
+#[must_use]
+pub fn principals_account(infos: &[AccountInfo]) -> Option<&str> {
+    infos.iter().find(|info| info.is_personal).map(|info| info.id.as_str())
+}
+
+/// Returns the Account object of an account (RFC 8620 §2). `of_principals` is the account with the principals.
+#[must_use]
+pub fn describe_account(
+    services: &Services,
+    caller: &Caller,
+    info: &AccountInfo,
+    of_principals: Option<&str>,
+) -> Value {
+    let rights = info.rights.within(caller.scope);
     let mail = json!({
         "maxMailboxesPerEmail": services.limits.mailboxes_per_email_max,
         "maxMailboxDepth": MAILBOX_DEPTH_MAX,
         "maxSizeMailboxName": MAILBOX_NAME_BYTES_MAX,
         "maxSizeAttachmentsPerEmail": services.limits.message_bytes_max,
         "emailQuerySortOptions": SORT_PROPERTIES,
-        "mayCreateTopLevelMailbox": is_designer && caller.scope == Scope::All,
+        "mayCreateTopLevelMailbox": rights.may_create_mailboxes,
     });
     let submission = json!({
         "maxDelayedSend": DELAYED_SEND_MAX.as_secs(),
@@ -135,17 +153,27 @@ fn describe_account(services: &Services, caller: &Caller, info: &AccountInfo, ac
         "maxSizeBlobSet": services.limits.upload_bytes_max,
         "maxDataSources": BLOB_SOURCES_MAX,
         "supportedTypeNames": ["Mailbox", "Thread", "Email"],
-        "supportedDigestAlgorithms": [],
+        "supportedDigestAlgorithms": ["sha", "sha-256"],
     });
+    let mut capabilities = Map::from_iter([
+        (MAIL.to_owned(), mail),
+        (SUBMISSION.to_owned(), submission),
+        (VACATION_RESPONSE.to_owned(), json!({})),
+        (QUOTA.to_owned(), json!({})),
+        (BLOB.to_owned(), blob),
+        (PREFERENCES.to_owned(), json!({})),
+    ]);
+    if info.is_personal {
+        capabilities.insert(PRINCIPALS.to_owned(), json!({ "currentUserPrincipalId": info.owner }));
+    }
+    if let (Some(account), Some(owner)) = (of_principals, &info.owner) {
+        let owner = json!({ "accountIdForPrincipal": account, "principalId": owner });
+        capabilities.insert(PRINCIPALS_OWNER.to_owned(), owner);
+    }
     json!({
         "name": info.name,
         "isPersonal": info.is_personal,
-        "isReadOnly": account.is_read_only,
-        "accountCapabilities": {
-            MAIL: mail,
-            SUBMISSION: submission,
-            QUOTA: {},
-            BLOB: blob,
-        },
+        "isReadOnly": rights.is_read_only,
+        "accountCapabilities": capabilities,
     })
 }

@@ -53,6 +53,15 @@ impl State {
         Ok(Self { known, part })
     }
 
+    /// Parses the state of a list, which is never a part of an answer. Errors are those of [`State::parse`].
+    pub fn parse_whole(text: &str, snapshot: &MailSnapshot<'_>) -> Result<Modseq, MethodError> {
+        let state = Self::parse(text, snapshot)?;
+        match state.part {
+            None => Ok(state.known),
+            Some(_) => Err(MethodError::new("cannotCalculateChanges")),
+        }
+    }
+
     /// Returns the text that clients keep.
     #[must_use]
     pub fn format(&self, snapshot: &MailSnapshot<'_>) -> String {

@@ -94,3 +94,12 @@ pub const ADDRESS_SCAN_MAX: u64 = 20_000;
 
 /// Number of people or groups that a look-up of addresses reads at a time.
 pub const ADDRESS_SCAN_PAGE: usize = 500;
+
+/// Maximum number of access control lists that a look-up of shared mail files reads.
+pub const CHANGED_LISTS_MAX: usize = 2_000;
+
+/// Maximum number of mail files whose lists are evaluated for a person.
+pub const SHARED_CANDIDATES_MAX: usize = 500;
+
+/// Maximum number of mail files of other people that are accounts of a person.
+pub const SHARED_ACCOUNTS_MAX: usize = 50;

@@ -275,7 +275,7 @@ fn peer(origin: &LoginOrigin) -> String {
 }
 
 /// Returns an identity with the rights that the password of a login permits.
-fn within_scope(identity: Arc<Identity>, scope: LoginScope) -> Arc<Identity> {
+pub(crate) fn within_scope(identity: Arc<Identity>, scope: LoginScope) -> Arc<Identity> {
     match scope {
         LoginScope::All => identity,
         LoginScope::Reading => Arc::new(identity.as_ref().clone().reading_only()),

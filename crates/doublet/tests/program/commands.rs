@@ -49,7 +49,8 @@ fn check_groups_and_domains(folder: &TestFolder) {
     let domain = folder.json(&["domain", "show", "acme.test"]);
     assert_eq!((&domain["aliases"], &domain["catch_all"]), (&json!(["acme.example"]), &json!("bob@acme.test")));
     let records = domain["dns_records"].to_string();
-    for wanted in ["IN MX 10 mail.acme.test.", "v=spf1", "v=DMARC1", "v=DKIM1; k=rsa", "v=DKIM1; k=ed25519"] {
+    let jmap = "_jmap._tcp.acme.test. IN SRV 0 1 443 mail.acme.test.";
+    for wanted in ["IN MX 10 mail.acme.test.", "v=spf1", "v=DMARC1", "v=DKIM1; k=rsa", "v=DKIM1; k=ed25519", jmap] {
         assert!(records.contains(wanted), "{wanted}: {records}");
     }
     folder.check_fails(&["domain", "remove", "acme.test"], "still used by");

@@ -1,7 +1,7 @@
 //! CAPABILITY (RFC 9051 §6.1.1): the capabilities of all verbs in the table, and those that belong to no verb.
 //!
 //! The list is complete before login, because clients read it once and keep it. After login only the capabilities that
-//! concern logging in disappear, and COMPRESS=DEFLATE is added. The server offers LITERAL+ and not LITERAL-, because
+//! concern logging in disappear, and COMPRESS=DEFLATE and JMAPACCESS (RFC 9698 §3) are added. The server offers LITERAL+ and not LITERAL-, because
 //! LITERAL+ includes it and a server must not offer both (RFC 7888 §5).
 
 use crate::codec::{ResponseWriter, VERBS};
@@ -26,6 +26,9 @@ pub fn write(session: &Session, out: &mut ResponseWriter) {
     if session.account.is_some() {
         if !session.compressed && session.context.options.compression {
             out.text(" COMPRESS=DEFLATE");
+        }
+        if session.context.options.jmap_session_url.is_some() {
+            out.text(" JMAPACCESS");
         }
         return;
     }

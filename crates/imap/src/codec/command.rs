@@ -104,6 +104,8 @@ pub enum CommandBody {
     },
     /// NAMESPACE.
     Namespace,
+    /// GETJMAPACCESS.
+    GetJmapAccess,
     /// STATUS.
     Status {
         /// The mailbox.

@@ -83,6 +83,7 @@ fn verbs_without_arguments() {
     check("UNSELECT", CommandBody::Unselect);
     check("EXPUNGE", CommandBody::Expunge(None));
     check("NAMESPACE", CommandBody::Namespace);
+    check("GETJMAPACCESS", CommandBody::GetJmapAccess);
     check_refused("NOOP x", SyntaxError::Expected("the end of the command"));
     check_refused("FROB", SyntaxError::UnknownCommand);
     check_refused("UID NOOP", SyntaxError::UnknownCommand);

@@ -89,8 +89,18 @@ impl Verb {
     /// Returns `true` if executing the verb needs no disk access, apart from reporting the changes of other sessions.
     #[must_use]
     pub fn needs_no_disk(&self) -> bool {
-        const LIGHT: [&str; 9] =
-            ["NOOP", "CAPABILITY", "IDLE", "LOGOUT", "ID", "NAMESPACE", "UNSELECT", "CHECK", "STARTTLS"];
+        const LIGHT: [&str; 10] = [
+            "NOOP",
+            "CAPABILITY",
+            "IDLE",
+            "LOGOUT",
+            "ID",
+            "NAMESPACE",
+            "UNSELECT",
+            "CHECK",
+            "STARTTLS",
+            "GETJMAPACCESS",
+        ];
         LIGHT.contains(&self.name)
     }
 
@@ -169,4 +179,5 @@ pub static VERBS: &[Verb] = &[
     verb("GETQUOTA", AfterLogin, mailbox::get_quota).with_capabilities(&["QUOTA", "QUOTA=RES-STORAGE"]),
     verb("GETQUOTAROOT", AfterLogin, mailbox::get_quota_root),
     verb("SETQUOTA", AfterLogin, mailbox::set_quota),
+    verb("GETJMAPACCESS", AfterLogin, |_, _| Ok(CommandBody::GetJmapAccess)),
 ];

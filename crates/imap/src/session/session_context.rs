@@ -32,6 +32,8 @@ pub struct SessionOptions {
     pub login_failures_max: u32,
     /// The server's identification in ID, as names and values.
     pub identification: Vec<(String, String)>,
+    /// The address of the Session object of JMAP, if the server offers JMAP to the same logins.
+    pub jmap_session_url: Option<String>,
 }
 
 impl Default for SessionOptions {
@@ -50,6 +52,7 @@ impl Default for SessionOptions {
             errors_max: limits::BAD_COMMANDS_MAX,
             login_failures_max: limits::LOGIN_FAILURES_MAX,
             identification,
+            jmap_session_url: None,
         }
     }
 }

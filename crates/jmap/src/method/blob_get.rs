@@ -1,7 +1,8 @@
-//! Blob/get (RFC 9404 §4.2): the bytes of blobs, or ranges of them, as text or base64.
+//! Blob/get (RFC 9404 §4.2): the bytes of blobs, or ranges of them, as text or base64, and their digests.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
@@ -10,7 +11,7 @@ use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::limits::REPLY_BYTES_MAX;
 
-const PROPERTIES: [&str; 4] = ["data", "data:asText", "data:asBase64", "size"];
+const PROPERTIES: [&str; 6] = ["data", "data:asText", "data:asBase64", "digest:sha", "digest:sha-256", "size"];
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -67,6 +68,8 @@ fn describe(id: &str, bytes: &[u8], properties: &[String], (offset, length): (u6
             ("data" | "data:asText", Some(text)) => object["data:asText"] = json!(text),
             ("data:asText", None) => object["data:asText"] = Value::Null,
             ("data" | "data:asBase64", _) => object["data:asBase64"] = json!(STANDARD.encode(range)),
+            ("digest:sha", _) => object["digest:sha"] = json!(digest(&SHA1_FOR_LEGACY_USE_ONLY, range)),
+            ("digest:sha-256", _) => object["digest:sha-256"] = json!(digest(&SHA256, range)),
             _ => {}
         }
     }
@@ -77,4 +80,9 @@ fn describe(id: &str, bytes: &[u8], properties: &[String], (offset, length): (u6
         object["isTruncated"] = json!(true);
     }
     object
+}
+
+/// Returns a digest of the range, in base64.
+fn digest(algorithm: &'static Algorithm, range: &[u8]) -> String {
+    STANDARD.encode(ring::digest::digest(algorithm, range))
 }

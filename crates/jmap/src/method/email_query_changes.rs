@@ -7,11 +7,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use base::NoteId;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::account::AccountView;
 use crate::arguments::Arguments;
-use crate::changes::{EmailChanges, parse_max_changes};
+use crate::changes::{EmailChanges, ListChanges, ListChangesCall};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::query::{EmailQuery, QueryArguments};
@@ -19,52 +19,30 @@ use crate::state::State;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
     let definition = QueryArguments::parse(&mut arguments)?;
-    let since_text = arguments.required_text("sinceQueryState")?;
-    let max = parse_max_changes(&mut arguments)?;
-    let up_to = arguments.text("upToId")?;
-    let wants_total = arguments.flag("calculateTotal")?;
-    arguments.finish()?;
-    let account = context.account(&account_id)?;
+    let call = ListChangesCall::parse(arguments)?;
+    let account = context.account(&call.account_id)?;
     let mut view = context.view(&account)?;
     let mut query = EmailQuery::parse(&definition, &view)?;
-    let since = State::parse(&since_text, &view.snapshot)?;
-    if since.part.is_some() {
-        return Err(MethodError::new("cannotCalculateChanges"));
-    }
+    let since = State::parse_whole(&call.since, &view.snapshot)?;
     let notes = query.run(&mut view, &*context.services.accounts)?;
-    let changes = EmailChanges::find(&view, since.known, view.table.email_modseq().max(since.known))?;
+    let changes = EmailChanges::find(&view, since, view.table.email_modseq().max(since))?;
     let affected = affected_notes(&view, &query, &changes)?;
     let mut removed: BTreeSet<String> = changes.gone;
     removed.extend(affected.iter().filter_map(|note| view.table.row(*note)).map(|row| row.email_id.to_string()));
     if query.depends_on_threads() {
         // These may have been in the list when their threads were.
-        removed.extend(view.table.departures(since.known).map(|departure| departure.email_id.to_string()));
+        removed.extend(view.table.departures(since).map(|departure| departure.email_id.to_string()));
     }
-    let last = up_to.filter(|_| !query.is_mutable()).and_then(|id| {
-        let note = view.table.email(&id)?.note;
+    let last = call.up_to.as_ref().filter(|_| !query.is_mutable()).and_then(|id| {
+        let note = view.table.email(id)?.note;
         notes.iter().position(|other| *other == note)
     });
-    let mut added = query.places(&view, &notes, &affected);
-    added.retain(|(index, _)| last.is_none_or(|last| *index <= last));
-    if max.is_some_and(|max| removed.len() + added.len() > max) {
-        return Err(MethodError::new("tooManyChanges"));
-    }
-    let added = added.into_iter().filter_map(|(index, note)| {
-        let row = view.table.row(note)?;
-        Some(json!({ "id": &*row.email_id, "index": index }))
-    });
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("oldQueryState".to_owned(), json!(since_text));
-    reply.insert("newQueryState".to_owned(), json!(view.email_state()));
-    if wants_total {
-        reply.insert("total".to_owned(), json!(notes.len()));
-    }
-    reply.insert("removed".to_owned(), json!(removed));
-    reply.insert("added".to_owned(), added.collect());
-    Ok(reply)
+    let mut places = query.places(&view, &notes, &affected);
+    places.retain(|(index, _)| last.is_none_or(|last| *index <= last));
+    let id_at = |(index, note)| Some((index, view.table.row(note)?.email_id.to_string()));
+    let added = places.into_iter().filter_map(id_at).collect();
+    call.answer(ListChanges { removed, added, total: notes.len(), new_state: view.email_state() })
 }
 
 /// Returns the messages whose places may have changed.

@@ -20,7 +20,7 @@ pub fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<
 
 /// Finds the changes between two states. A client with submissions that are all gone knows some that were removed for
 /// good, so its changes cannot be found.
-fn find(all: &[Submission], since: Modseq, until: Modseq) -> MethodResult<ChangeSet> {
+pub(super) fn find(all: &[Submission], since: Modseq, until: Modseq) -> MethodResult<ChangeSet> {
     let oldest = all.iter().map(|one| one.created).min().unwrap_or_default();
     if since > Modseq(0) && since < oldest {
         return Err(MethodError::new("cannotCalculateChanges"));

@@ -1,125 +1,154 @@
-//! `EmailSubmission/query` (RFC 8621 §7.3) and `/queryChanges` (§7.4), which cannot be calculated.
+//! `EmailSubmission/query` (RFC 8621 §7.3).
+//!
+//! Whether a submission matches, and its place in the order, never changes, unless the filter has `undoStatus`: that
+//! becomes `final` with time, without any change. So changes of all other lists can be calculated.
 
+use std::cmp::Ordering;
+
+use base::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Arguments, as_texts, parse_utc_date};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::limits::FILTER_DEPTH_MAX;
+use crate::filter_tree::FilterTree;
+use crate::limits::COMPARATORS_MAX;
 use crate::query::Window;
 use crate::state;
 use crate::submission::{self, Submission};
 
-/// A submission, and what the queue says about it.
-struct Candidate<'s> {
-    submission: &'s Submission,
-    undo_status: &'static str,
-}
-
-/// Executes a call of `/query`.
+/// Executes a call.
 pub fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
-    let filter = arguments.value("filter");
-    let comparators = arguments.list("sort")?;
+    let query = SubmissionQuery::parse(&mut arguments)?;
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     let account = context.account(&account_id)?;
     let snapshot = account.file.snapshot()?;
     context.wait_for(snapshot.ticket());
     let all = Submission::all(snapshot.reading())?;
-    let now = context.services.clock.now();
-    let mut found = Vec::new();
-    for submission in all.iter().filter(|one| !one.is_destroyed) {
-        let queued = context.services.outbox.queued_message(&submission.queue_id());
-        let candidate = Candidate { submission, undo_status: submission.undo_status(queued.as_ref(), now) };
-        if filter.as_ref().map_or(Ok(true), |filter| matches(filter, &candidate, 0))? {
-            found.push(submission);
-        }
-    }
-    sort(&mut found, comparators.as_deref())?;
+    let found = query.list(context, &all);
     let position = |id: &str| found.iter().position(|one| one.id() == id);
     let mut reply = window.answer(found.len(), position, |index| found.get(index).map(|one| one.id()))?;
     reply.insert("accountId".to_owned(), json!(account_id));
     let query_state = state::format(submission::last_change(&all), &snapshot);
     reply.insert("queryState".to_owned(), json!(query_state));
-    reply.insert("canCalculateChanges".to_owned(), json!(false));
+    reply.insert("canCalculateChanges".to_owned(), json!(query.is_immutable()));
     Ok(reply)
 }
 
-/// Executes a call of `/queryChanges`.
-pub fn run_changes(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
-    arguments.required_text("sinceQueryState")?;
-    context.account(&account_id)?;
-    Err(MethodError::new("cannotCalculateChanges"))
+/// A list of submissions.
+pub(super) struct SubmissionQuery {
+    filter: FilterTree<Test>,
+    sort: Vec<Comparator>,
 }
 
-fn matches(filter: &Value, candidate: &Candidate<'_>, depth: usize) -> MethodResult<bool> {
-    let Value::Object(filter) = filter else { return Err(unsupported("a filter is not an object")) };
-    if depth > FILTER_DEPTH_MAX {
-        return Err(unsupported("the filter is too deep"));
+struct Comparator {
+    property: String,
+    is_ascending: bool,
+}
+
+impl SubmissionQuery {
+    /// Takes the arguments `filter` and `sort`.
+    pub(super) fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
+        let filter = FilterTree::parse(arguments.value("filter").as_ref(), &Test::parse)?;
+        let sort = parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
+        Ok(Self { filter, sort })
     }
-    if let Some(operator) = filter.get("operator") {
-        let conditions = filter.get("conditions").and_then(Value::as_array);
-        let conditions = conditions.ok_or_else(|| MethodError::invalid_arguments("conditions is not a list"))?;
-        let results: Vec<bool> =
-            conditions.iter().map(|one| matches(one, candidate, depth + 1)).collect::<MethodResult<_>>()?;
-        return match operator.as_str() {
-            Some("AND") => Ok(results.iter().all(|is_met| *is_met)),
-            Some("OR") => Ok(results.iter().any(|is_met| *is_met)),
-            Some("NOT") => Ok(!results.iter().any(|is_met| *is_met)),
-            _ => Err(MethodError::invalid_arguments("there is no such operator")),
+
+    /// Returns `true` if a submission that stays neither comes to the list, nor leaves it, nor moves in it.
+    pub(super) fn is_immutable(&self) -> bool {
+        !self.filter.any_test(&|test| matches!(test, Test::UndoStatus(_)))
+    }
+
+    /// Returns the submissions in their order.
+    pub(super) fn list<'s>(&self, context: &Context<'_>, all: &'s [Submission]) -> Vec<&'s Submission> {
+        let now = context.services.clock.now();
+        let is_wanted = |submission: &&Submission| {
+            let undo_status = || {
+                let queued = context.services.outbox.queued_message(&submission.queue_id());
+                submission.undo_status(queued.as_ref(), now)
+            };
+            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(submission, &undo_status)));
+            !submission.is_destroyed && met.unwrap_or(false)
         };
+        let mut found: Vec<&Submission> = all.iter().filter(is_wanted).collect();
+        found.sort_by(|a, b| {
+            let by = self.sort.iter().map(|comparator| comparator.compare(a, b)).find(|order| order.is_ne());
+            by.unwrap_or(Ordering::Equal).then_with(|| (a.send_at, a.unid).cmp(&(b.send_at, b.unid)))
+        });
+        found
     }
-    for (name, value) in filter.iter().filter(|(_, value)| !value.is_null()) {
-        if !is_met(name, value, candidate)? {
-            return Ok(false);
+}
+
+impl Comparator {
+    fn compare(&self, a: &Submission, b: &Submission) -> Ordering {
+        let order = match self.property.as_str() {
+            "emailId" => a.email.cmp(&b.email),
+            "threadId" => a.thread.cmp(&b.thread),
+            _ => a.send_at.cmp(&b.send_at),
+        };
+        if self.is_ascending { order } else { order.reverse() }
+    }
+}
+
+/// One property of a condition.
+pub(super) enum Test {
+    /// `identityIds`.
+    Identities(Vec<String>),
+    /// `emailIds`.
+    Emails(Vec<String>),
+    /// `threadIds`.
+    Threads(Vec<String>),
+    /// `undoStatus`.
+    UndoStatus(String),
+    /// `before`.
+    Before(Timestamp),
+    /// `after`.
+    After(Timestamp),
+}
+
+impl Test {
+    fn parse(name: &str, value: &Value) -> MethodResult<Option<Self>> {
+        let wrong = || MethodError::invalid_arguments(format!("{name} has another type"));
+        let texts = || as_texts(value).ok_or_else(wrong);
+        let time = || value.as_str().and_then(parse_utc_date).ok_or_else(wrong);
+        Ok(Some(match name {
+            _ if value.is_null() => return Ok(None),
+            "identityIds" => Self::Identities(texts()?),
+            "emailIds" => Self::Emails(texts()?),
+            "threadIds" => Self::Threads(texts()?),
+            "undoStatus" => Self::UndoStatus(value.as_str().ok_or_else(wrong)?.to_owned()),
+            "before" => Self::Before(time()?),
+            "after" => Self::After(time()?),
+            _ => return Err(MethodError::described("unsupportedFilter", format!("there is no condition {name}"))),
+        }))
+    }
+
+    fn is_met(&self, submission: &Submission, undo_status: &dyn Fn() -> &'static str) -> bool {
+        match self {
+            Self::Identities(ids) => ids.contains(&submission.identity),
+            Self::Emails(ids) => ids.contains(&submission.email),
+            Self::Threads(ids) => ids.contains(&submission.thread),
+            Self::UndoStatus(wanted) => wanted == undo_status(),
+            Self::Before(time) => submission.send_at < *time,
+            Self::After(time) => submission.send_at >= *time,
         }
     }
-    Ok(true)
 }
 
-fn is_met(name: &str, value: &Value, Candidate { submission, undo_status }: &Candidate<'_>) -> MethodResult<bool> {
-    let wrong = || MethodError::invalid_arguments(format!("{name} has another type"));
-    let among = |text: &str| as_texts(value).map(|texts| texts.iter().any(|one| one == text)).ok_or_else(wrong);
-    let time = || value.as_str().and_then(parse_utc_date).ok_or_else(wrong);
-    match name {
-        "identityIds" => among(&submission.identity),
-        "emailIds" => among(&submission.email),
-        "threadIds" => among(&submission.thread),
-        "undoStatus" => value.as_str().map(|status| status == *undo_status).ok_or_else(wrong),
-        "before" => Ok(submission.send_at < time()?),
-        "after" => Ok(submission.send_at >= time()?),
-        _ => Err(unsupported("there is no such condition")),
+fn parse_sort(comparators: &[Value]) -> MethodResult<Vec<Comparator>> {
+    if comparators.len() > COMPARATORS_MAX {
+        return Err(MethodError::described("unsupportedSort", "there are too many comparators"));
     }
-}
-
-fn sort(found: &mut [&Submission], comparators: Option<&[Value]>) -> MethodResult<()> {
-    let mut keys: Vec<(&str, bool)> = Vec::new();
-    for comparator in comparators.unwrap_or_default() {
+    let parse = |comparator: &Value| {
         let property = comparator["property"].as_str();
         let property = property.ok_or_else(|| MethodError::invalid_arguments("a comparator has no property"))?;
         if !["emailId", "threadId", "sendAt", "sentAt"].contains(&property) {
             return Err(MethodError::new("unsupportedSort"));
         }
-        keys.push((property, comparator["isAscending"].as_bool().unwrap_or(true)));
-    }
-    let compare = |a: &Submission, b: &Submission, property: &str| match property {
-        "emailId" => a.email.cmp(&b.email),
-        "threadId" => a.thread.cmp(&b.thread),
-        _ => a.send_at.cmp(&b.send_at),
+        let is_ascending = comparator["isAscending"].as_bool().unwrap_or(true);
+        Ok(Comparator { property: property.to_owned(), is_ascending })
     };
-    found.sort_by(|a, b| {
-        let mut order = std::cmp::Ordering::Equal;
-        for (property, is_ascending) in &keys {
-            let by = compare(a, b, property);
-            order = order.then(if *is_ascending { by } else { by.reverse() });
-        }
-        order.then_with(|| (a.send_at, a.unid).cmp(&(b.send_at, b.unid)))
-    });
-    Ok(())
-}
-
-fn unsupported(description: &str) -> MethodError {
-    MethodError::described("unsupportedFilter", description)
+    comparators.iter().map(parse).collect()
 }

@@ -14,6 +14,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::envelope::SentEnvelope;
 use crate::error::{MethodError, MethodResult, SetError};
+use crate::identities::IdentityList;
 use crate::limits::REPEATED_REQUEST_TIME_MAX;
 use crate::method::email_set;
 use crate::state;
@@ -260,13 +261,14 @@ fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -
         return Err(SetError::invalid_properties(&unknown, "these properties cannot be set"));
     }
     let text = |name: &str| properties.get(name).and_then(Value::as_str).unwrap_or_default();
-    let identities = context.services.accounts.identities(context.caller, &account.info.id)?;
-    let identity = identities.into_iter().find(|identity| identity.id == text("identityId"));
-    let identity =
-        identity.ok_or_else(|| SetError::invalid_properties(&["identityId"], "there is no such identity"))?;
+    let unknown = || SetError::invalid_properties(&["identityId"], "there is no such identity");
+    let identity = context.resolve_id(text("identityId")).ok_or_else(unknown)?;
     let absent = || SetError::invalid_properties(&["emailId"], "there is no such message");
     let email = context.resolve_id(text("emailId")).ok_or_else(absent)?;
     let view = context.view(account).map_err(server_error)?;
+    let identities = IdentityList::load(context.services, context.caller, account, &view.snapshot);
+    let identities = identities.map_err(server_error)?.effective();
+    let identity = identities.into_iter().find(|one| one.id == identity).ok_or_else(unknown)?;
     let row = view.table.email(&email).ok_or_else(absent)?;
     let raw = view.raw(row).map_err(server_error)?.ok_or_else(|| SetError::new("invalidEmail"))?;
     let thread = row.thread.to_string();

@@ -1,33 +1,33 @@
-//! Identity/changes (RFC 8621 §6.2): no changes, or `cannotCalculateChanges`, because the directory keeps no history.
+//! Identity/changes (RFC 8621 §6.2): exact for what the person has changed, and `cannotCalculateChanges` after a change of
+//! the directory, which keeps no history.
 
 use serde_json::{Map, Value, json};
 
-use super::identity_get::state_of;
 use crate::arguments::Arguments;
-use crate::changes::ChangesCall;
+use crate::changes::{self, ChangesCall};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
+use crate::identities::{IdentityList, format_state, profile_state};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let call = ChangesCall::parse(arguments)?;
-    context.account(&call.account_id)?;
-    let state = state_of(&context.services.accounts.identities(context.caller, &call.account_id)?);
-    if call.since != state {
-        return Err(MethodError::new("cannotCalculateChanges"));
+    let account = context.account(&call.account_id)?;
+    let view = context.view(&account)?;
+    let list = IdentityList::load(context.services, context.caller, &account, &view.snapshot)?;
+    let state = list.state(&view.snapshot);
+    if call.since == state {
+        return Ok(changes::none(&call, &state));
     }
-    Ok(no_changes(&call, &state))
-}
-
-/// Returns the answer without changes.
-pub(super) fn no_changes(call: &ChangesCall, state: &str) -> Map<String, Value> {
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(call.account_id));
+    let since = profile_state(&call.since, &list.directory);
+    let since = since.ok_or_else(|| MethodError::new("cannotCalculateChanges"))?;
+    let of_profile = ChangesCall { since: since.to_owned(), ..call.clone() };
+    let mut reply = changes::answer(&of_profile, &view, list.modseq, |view, since, until| {
+        list.stored.changes(&view.snapshot, since, until)
+    })?;
+    let new_state = reply.get("newState").and_then(Value::as_str).unwrap_or_default();
+    let new_state = format_state(new_state, &list.directory);
     reply.insert("oldState".to_owned(), json!(call.since));
-    reply.insert("newState".to_owned(), json!(state));
-    reply.insert("hasMoreChanges".to_owned(), json!(false));
-    for name in ["created", "updated", "destroyed"] {
-        reply.insert(name.to_owned(), json!([]));
-    }
-    reply
+    reply.insert("newState".to_owned(), json!(new_state));
+    Ok(reply)
 }

@@ -1,41 +1,196 @@
-//! Identity/set (RFC 8621 §6.3): every change is `forbidden`, because identities come from the directory.
+//! Identity/set (RFC 8621 §6.3): what a person sets of its identities, and further ones for its own addresses.
+//!
+//! All changes of a call are one transaction. An identity of the directory cannot be destroyed, and no identity gets
+//! another address.
 
+use std::collections::BTreeMap;
+
+use base::Modseq;
 use serde_json::{Map, Value, json};
 
-use super::identity_get::state_of;
 use crate::arguments::Arguments;
+use crate::backend::IdentityInfo;
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
+use crate::identities::{
+    EffectiveIdentity, IdentitySettings, SETTABLE, StoredIdentities, StoredIdentity, format_state, own_address, profile,
+};
+use crate::limits::IDENTITIES_CREATED_MAX;
+use crate::patch::Patch;
+use crate::profile::modseq_of;
+
+/// The arguments of a call.
+struct Call {
+    account_id: String,
+    if_in_state: Option<String>,
+    create: Map<String, Value>,
+    update: Map<String, Value>,
+    destroy: Vec<String>,
+}
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
-    let if_in_state = arguments.text("ifInState")?;
-    let create = arguments.object("create")?.unwrap_or_default();
-    let update = arguments.object("update")?.unwrap_or_default();
-    let destroy = arguments.texts("destroy")?.unwrap_or_default();
-    arguments.finish()?;
-    context.check_set_count(create.len() + update.len() + destroy.len())?;
-    context.writable_account(&account_id)?;
-    let identities = context.services.accounts.identities(context.caller, &account_id)?;
-    let state = state_of(&identities);
-    if if_in_state.is_some_and(|expected| expected != state) {
-        return Err(MethodError::new("stateMismatch"));
-    }
-    let refuse = |id: &String, is_new: bool| {
-        let is_known = is_new || identities.iter().any(|identity| identity.id == *id);
-        match is_known {
-            true => SetError::described("forbidden", "identities come from the directory"),
-            false => SetError::new("notFound"),
-        }
+    let call = Call {
+        account_id: arguments.account_id()?,
+        if_in_state: arguments.text("ifInState")?,
+        create: arguments.object("create")?.unwrap_or_default(),
+        update: arguments.object("update")?.unwrap_or_default(),
+        destroy: arguments.texts("destroy")?.unwrap_or_default(),
     };
+    arguments.finish()?;
+    context.check_set_count(call.create.len() + call.update.len() + call.destroy.len())?;
+    let account = context.writable_account(&call.account_id)?;
+    let directory = context.services.accounts.identities(context.caller)?;
+    let database = account.file.database();
+    let to_state = |modseq: Modseq| format_state(&database.modseq_to_client(modseq).to_string(), &directory);
+    let mut created_ids = context.created_ids.clone();
+    let new_id = {
+        let mut random = [0; 8];
+        context.services.random.fill(&mut random);
+        format!("C{:016x}", u64::from_be_bytes(random))
+    };
+    let mut edit = None;
+    let states = profile(&account)?.update(context, &account, |note| {
+        if call.if_in_state.as_ref().is_some_and(|expected| *expected != to_state(modseq_of(note))) {
+            return Err(MethodError::new("stateMismatch"));
+        }
+        let stored = StoredIdentities::read(note, database);
+        let mut done = IdentityEdit::new(stored.clone(), &directory);
+        done.run(&call, &new_id, &mut created_ids);
+        let items = (done.stored != stored).then(|| done.stored.clone().items());
+        edit = Some(done);
+        Ok(items)
+    })?;
+    context.created_ids = created_ids;
+    let edit = edit.ok_or_else(|| MethodError::new("serverFail"))?;
     let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("oldState".to_owned(), json!(state));
-    reply.insert("newState".to_owned(), json!(state));
-    add_outcomes(&mut reply, ["created", "notCreated"], create.keys().map(|id| (id, Err(refuse(id, true)))));
-    add_outcomes(&mut reply, ["updated", "notUpdated"], update.keys().map(|id| (id, Err(refuse(id, false)))));
-    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], destroy.iter().map(|id| (id, Err(refuse(id, false)))));
+    reply.insert("accountId".to_owned(), json!(call.account_id));
+    reply.insert("oldState".to_owned(), json!(to_state(states.old)));
+    reply.insert("newState".to_owned(), json!(to_state(states.new)));
+    add_outcomes(&mut reply, ["created", "notCreated"], edit.created.iter().map(|(id, done)| (id, done.clone())));
+    add_outcomes(&mut reply, ["updated", "notUpdated"], edit.updated.iter().map(|(id, done)| (id, done.clone())));
+    let gone: Vec<&String> = edit.destroyed.iter().filter(|(_, done)| done.is_ok()).map(|(id, _)| id).collect();
+    let failed = edit.destroyed.iter().filter(|(_, done)| done.is_err()).map(|(id, done)| (id, done.clone()));
+    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], failed);
+    reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
     Ok(reply)
+}
+
+type Outcomes = Vec<(String, Result<Value, SetError>)>;
+
+/// The changes of a call, and their outcomes.
+struct IdentityEdit<'d> {
+    stored: StoredIdentities,
+    directory: &'d [IdentityInfo],
+    created: Outcomes,
+    updated: Outcomes,
+    destroyed: Outcomes,
+}
+
+impl<'d> IdentityEdit<'d> {
+    fn new(stored: StoredIdentities, directory: &'d [IdentityInfo]) -> Self {
+        Self { stored, directory, created: Vec::new(), updated: Vec::new(), destroyed: Vec::new() }
+    }
+
+    fn run(&mut self, call: &Call, new_id: &str, created_ids: &mut BTreeMap<String, String>) {
+        for (index, (creation_id, object)) in call.create.iter().enumerate() {
+            let outcome = self.create(format!("{new_id}{index:x}"), object);
+            if let Some(id) = outcome.as_ref().ok().and_then(|object| object["id"].as_str()) {
+                created_ids.insert(creation_id.clone(), id.to_owned());
+            }
+            self.created.push((creation_id.clone(), outcome));
+        }
+        let resolve = |id: &str| match id.strip_prefix('#') {
+            Some(creation_id) => created_ids.get(creation_id).cloned(),
+            None => Some(id.to_owned()),
+        };
+        for (id, patch) in &call.update {
+            let outcome = match resolve(id) {
+                _ if call.destroy.contains(id) => Err(SetError::new("willDestroy")),
+                Some(resolved) => self.update(&resolved, patch).map(|()| Value::Null),
+                None => Err(SetError::new("notFound")),
+            };
+            self.updated.push((id.clone(), outcome));
+        }
+        for id in &call.destroy {
+            let resolved = resolve(id).ok_or_else(|| SetError::new("notFound"));
+            let outcome = resolved.and_then(|resolved| self.destroy(&resolved)).map(|()| Value::Null);
+            self.destroyed.push((id.clone(), outcome));
+        }
+    }
+
+    fn create(&mut self, id: String, object: &Value) -> Result<Value, SetError> {
+        let object = object.as_object();
+        let object = object.ok_or_else(|| SetError::described("invalidProperties", "an Identity is an object"))?;
+        let is_known = |name: &&String| name.as_str() == "email" || SETTABLE.contains(&name.as_str());
+        if let Some(name) = object.keys().find(|name| !is_known(name)) {
+            return Err(SetError::invalid_properties(&[name], "the property cannot be set"));
+        }
+        let settings = IdentitySettings::parse(object)?;
+        let email = object.get("email").and_then(Value::as_str);
+        let email = email.ok_or_else(|| SetError::invalid_properties(&["email"], "an identity has an address"))?;
+        let email = own_address(self.directory, email)
+            .ok_or_else(|| SetError::described("forbiddenFrom", "this is not an address of the person"))?;
+        if self.stored.created_count() >= IDENTITIES_CREATED_MAX {
+            return Err(SetError::described("overQuota", "there are too many identities"));
+        }
+        let made = EffectiveIdentity { id, email, may_delete: true, settings };
+        let mut stored = StoredIdentity {
+            id: made.id.clone(),
+            email: Some(made.email.clone()),
+            settings: made.settings.clone(),
+            ..StoredIdentity::default()
+        };
+        stored.set_created();
+        self.stored.identities.push(stored);
+        let mut reply = made.to_json();
+        reply.retain(|name, value| object.get(name) != Some(value));
+        Ok(Value::Object(reply))
+    }
+
+    fn update(&mut self, id: &str, patch: &Value) -> Result<(), SetError> {
+        let present = self.find(id)?;
+        let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
+        let before = present.to_json();
+        let mut after = before.clone();
+        Patch::parse(patch)?.apply(&mut after)?;
+        let is_fixed = |name: &&String| !SETTABLE.contains(&name.as_str()) && before.get(*name) != after.get(*name);
+        if let Some(name) = after.keys().find(is_fixed) {
+            return Err(SetError::invalid_properties(&[name], "the property cannot be changed"));
+        }
+        let settings = IdentitySettings::parse(&after)?;
+        if settings == present.settings {
+            return Ok(());
+        }
+        match self.stored.find_mut(id) {
+            Some(stored) => {
+                stored.settings = settings;
+                stored.set_changed();
+            }
+            None => {
+                let mut stored = StoredIdentity { id: id.to_owned(), settings, ..StoredIdentity::default() };
+                stored.set_changed();
+                self.stored.identities.push(stored);
+            }
+        }
+        Ok(())
+    }
+
+    fn destroy(&mut self, id: &str) -> Result<(), SetError> {
+        if !self.find(id)?.may_delete {
+            return Err(SetError::described("forbidden", "the identity comes from the directory"));
+        }
+        if let Some(stored) = self.stored.find_mut(id) {
+            stored.settings = IdentitySettings::default();
+            stored.set_changed();
+            stored.is_destroyed = true;
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: &str) -> Result<EffectiveIdentity, SetError> {
+        let found = self.stored.with_directory(self.directory).into_iter().find(|identity| identity.id == id);
+        found.ok_or_else(|| SetError::new("notFound"))
+    }
 }

@@ -1,4 +1,6 @@
 //! Mailbox/query (RFC 8621 §2.3): lists of mailboxes, also as trees.
+//!
+//! The state of a list does not depend on counts, because neither conditions nor orders do.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -6,12 +8,15 @@ use std::collections::{HashMap, HashSet};
 use mail::casemap::fold;
 use serde_json::{Map, Value, json};
 
+use crate::account::AccountView;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::limits::{COMPARATORS_MAX, FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
+use crate::filter_tree::FilterTree;
+use crate::limits::COMPARATORS_MAX;
 use crate::mailboxes::{Mailbox, MailboxList};
 use crate::query::Window;
+use crate::state;
 
 /// A comparator: the property, and whether the order is ascending.
 type Comparator = (String, bool);
@@ -19,42 +24,73 @@ type Comparator = (String, bool);
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
-    let filter = arguments.value("filter");
-    let sort = parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
-    let sorts_as_tree = arguments.flag("sortAsTree")?;
-    let filters_as_tree = arguments.flag("filterAsTree")?;
+    let query = MailboxQuery::parse(&mut arguments)?;
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     let account = context.account(&account_id)?;
     let view = context.view(&account)?;
-    let list = view.table.mailboxes();
-    let mut matching = HashSet::new();
-    for mailbox in list.all() {
-        if filter.as_ref().map_or(Ok(true), |filter| matches(filter, mailbox, &mut (0, 0)))? {
-            matching.insert(mailbox.id.as_str());
-        }
-    }
-    if filters_as_tree {
-        matching = with_matching_parents(list, &matching);
-    }
-    let mut all: Vec<&Mailbox> = list.all().collect();
-    all.sort_by(|a, b| compare(a, b, &sort).then_with(|| a.id.cmp(&b.id)));
-    if sorts_as_tree {
-        all = as_tree(&all);
-    }
-    all.retain(|mailbox| matching.contains(mailbox.id.as_str()));
-    let find = |id: &str| all.iter().position(|mailbox| mailbox.id == id);
-    let id_at = |index: usize| all.get(index).map(|mailbox| mailbox.id.clone());
+    let found = query.list(view.table.mailboxes());
+    let find = |id: &str| found.iter().position(|mailbox| mailbox.id == id);
+    let id_at = |index: usize| found.get(index).map(|mailbox| mailbox.id.clone());
     let mut reply = Map::new();
     reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(view.mailbox_state()));
-    reply.insert("canCalculateChanges".to_owned(), json!(false));
-    reply.extend(window.answer(all.len(), find, id_at)?);
+    reply.insert("queryState".to_owned(), json!(state_of(&view)));
+    reply.insert("canCalculateChanges".to_owned(), json!(true));
+    reply.extend(window.answer(found.len(), find, id_at)?);
     Ok(reply)
 }
 
+/// Returns the state of all lists of mailboxes.
+pub(super) fn state_of(view: &AccountView<'_>) -> String {
+    state::format(view.table.mailboxes().modseq(), &view.snapshot)
+}
+
+/// A list of mailboxes.
+pub(super) struct MailboxQuery {
+    filter: FilterTree<Test>,
+    sort: Vec<Comparator>,
+    sorts_as_tree: bool,
+    filters_as_tree: bool,
+}
+
+impl MailboxQuery {
+    /// Takes the arguments that define a list.
+    pub(super) fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
+        Ok(Self {
+            filter: FilterTree::parse(arguments.value("filter").as_ref(), &Test::parse)?,
+            sort: parse_sort(&arguments.list("sort")?.unwrap_or_default())?,
+            sorts_as_tree: arguments.flag("sortAsTree")?,
+            filters_as_tree: arguments.flag("filterAsTree")?,
+        })
+    }
+
+    /// Returns the mailboxes in their order.
+    pub(super) fn list<'l>(&self, list: &'l MailboxList) -> Vec<&'l Mailbox> {
+        let is_wanted = |mailbox: &Mailbox| {
+            self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(mailbox))).unwrap_or(false)
+        };
+        let matching = list.all().filter(|mailbox| is_wanted(mailbox)).map(|mailbox| mailbox.id.as_str());
+        let mut matching: HashSet<&str> = matching.collect();
+        if self.filters_as_tree {
+            matching = with_matching_parents(list, &matching);
+        }
+        let mut all: Vec<&Mailbox> = list.all().collect();
+        all.sort_by(|a, b| compare(a, b, &self.sort).then_with(|| a.id.cmp(&b.id)));
+        if self.sorts_as_tree {
+            all = as_tree(&all);
+        }
+        all.retain(|mailbox| matching.contains(mailbox.id.as_str()));
+        all
+    }
+
+    /// Returns `true` if a change of a mailbox can bring those below it to the list, remove or move them.
+    pub(super) fn is_tree(&self) -> bool {
+        self.sorts_as_tree || self.filters_as_tree
+    }
+}
+
 /// Parses the argument `sort`.
-pub(super) fn parse_sort(sort: &[Value]) -> MethodResult<Vec<Comparator>> {
+fn parse_sort(sort: &[Value]) -> MethodResult<Vec<Comparator>> {
     let invalid = || MethodError::invalid_arguments("a comparator is not valid");
     let unsupported = |reason: &str| MethodError::described("unsupportedSort", reason);
     if sort.len() > COMPARATORS_MAX {
@@ -122,49 +158,43 @@ fn with_matching_parents<'l>(list: &'l MailboxList, matching: &HashSet<&'l str>)
     matching.iter().copied().filter(is_complete).collect()
 }
 
-/// Returns `true` if a mailbox matches a filter. `spent` counts conditions, and the depth.
-fn matches(filter: &Value, mailbox: &Mailbox, spent: &mut (usize, usize)) -> MethodResult<bool> {
-    let members = filter.as_object().ok_or_else(|| MethodError::invalid_arguments("a filter is not an object"))?;
-    spent.0 += 1;
-    if spent.0 > FILTER_CONDITIONS_MAX || spent.1 > FILTER_DEPTH_MAX {
-        return Err(MethodError::described("unsupportedFilter", "the filter has too many conditions"));
-    }
-    let Some(operator) = members.get("operator") else {
-        let mut all = true;
-        for (name, value) in members.iter() {
-            all &= matches_condition(name, value, mailbox)?;
-        }
-        return Ok(all);
-    };
-    let Some(Value::Array(conditions)) = members.get("conditions") else {
-        return Err(MethodError::invalid_arguments("an operator needs conditions"));
-    };
-    spent.1 += 1;
-    let mut results = Vec::with_capacity(conditions.len());
-    for condition in conditions {
-        results.push(matches(condition, mailbox, spent)?);
-    }
-    spent.1 -= 1;
-    match operator.as_str() {
-        Some("AND") => Ok(results.iter().all(|result| *result)),
-        Some("OR") => Ok(results.iter().any(|result| *result)),
-        Some("NOT") => Ok(!results.iter().any(|result| *result)),
-        _ => Err(MethodError::described("unsupportedFilter", "there is no such operator")),
-    }
+/// One property of a condition.
+enum Test {
+    /// `parentId`.
+    Parent(Option<String>),
+    /// `role`.
+    Role(Option<String>),
+    /// `name`, folded.
+    Name(String),
+    /// `hasAnyRole`.
+    HasAnyRole(bool),
+    /// `isSubscribed`.
+    IsSubscribed(bool),
 }
 
-fn matches_condition(name: &str, value: &Value, mailbox: &Mailbox) -> MethodResult<bool> {
-    let wrong = || MethodError::invalid_arguments(format!("{name} has the wrong type"));
-    let text = || value.as_str().ok_or_else(wrong);
-    let flag = || value.as_bool().ok_or_else(wrong);
-    Ok(match name {
-        "parentId" if value.is_null() => mailbox.parent.is_none(),
-        "parentId" => mailbox.parent.as_deref() == Some(text()?),
-        "role" if value.is_null() => mailbox.role.is_none(),
-        "role" => mailbox.role == Some(text()?),
-        "name" => fold(&mailbox.name).contains(&fold(text()?)),
-        "hasAnyRole" => mailbox.role.is_some() == flag()?,
-        "isSubscribed" => mailbox.is_subscribed == flag()?,
-        _ => return Err(MethodError::described("unsupportedFilter", format!("there is no condition {name}"))),
-    })
+impl Test {
+    fn parse(name: &str, value: &Value) -> MethodResult<Option<Self>> {
+        let wrong = || MethodError::invalid_arguments(format!("{name} has the wrong type"));
+        let text = || value.as_str().map(str::to_owned).ok_or_else(wrong);
+        let text_or_null = || if value.is_null() { Ok(None) } else { text().map(Some) };
+        let flag = || value.as_bool().ok_or_else(wrong);
+        Ok(Some(match name {
+            "parentId" => Self::Parent(text_or_null()?),
+            "role" => Self::Role(text_or_null()?),
+            "name" => Self::Name(fold(&text()?)),
+            "hasAnyRole" => Self::HasAnyRole(flag()?),
+            "isSubscribed" => Self::IsSubscribed(flag()?),
+            _ => return Err(MethodError::described("unsupportedFilter", format!("there is no condition {name}"))),
+        }))
+    }
+
+    fn is_met(&self, mailbox: &Mailbox) -> bool {
+        match self {
+            Self::Parent(wanted) => mailbox.parent == *wanted,
+            Self::Role(wanted) => mailbox.role == wanted.as_deref(),
+            Self::Name(part) => fold(&mailbox.name).contains(part),
+            Self::HasAnyRole(wanted) => mailbox.role.is_some() == *wanted,
+            Self::IsSubscribed(wanted) => mailbox.is_subscribed == *wanted,
+        }
+    }
 }

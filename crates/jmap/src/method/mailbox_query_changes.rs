@@ -1,25 +1,47 @@
-//! Mailbox/queryChanges (RFC 8621 §2.4): always `cannotCalculateChanges`, as Mailbox/query says. The list is short.
+//! Mailbox/queryChanges (RFC 8621 §2.4): exact for all filters and orders.
+//!
+//! Every mailbox that changed is removed from the client's list, and added again at its place if it is in the list now.
+//! In trees this goes for the mailboxes below it, too. So the list of a client becomes what Mailbox/query returns now.
+
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::mailbox_query::parse_sort;
+use super::mailbox_query::{MailboxQuery, state_of};
 use crate::arguments::Arguments;
-use crate::changes::parse_max_changes;
+use crate::changes::{ListChanges, ListChangesCall, was_mailbox_deleted};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
+use crate::mailboxes::{Mailbox, MailboxList};
+use crate::state::State;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
-    arguments.take_all(&["filter"]);
-    parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
-    arguments.flag("sortAsTree")?;
-    arguments.flag("filterAsTree")?;
-    arguments.required_text("sinceQueryState")?;
-    parse_max_changes(&mut arguments)?;
-    arguments.text("upToId")?;
-    arguments.flag("calculateTotal")?;
-    arguments.finish()?;
-    context.account(&account_id)?;
-    Err(MethodError::new("cannotCalculateChanges"))
+    let query = MailboxQuery::parse(&mut arguments)?;
+    let call = ListChangesCall::parse(arguments)?;
+    let account = context.account(&call.account_id)?;
+    let view = context.view(&account)?;
+    let since = State::parse_whole(&call.since, &view.snapshot)?;
+    let list = view.table.mailboxes();
+    if since < list.since() && was_mailbox_deleted(&view, since)? {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    let changed: HashSet<&str> =
+        list.all().filter(|mailbox| list.changed(mailbox.view) > since).map(|mailbox| mailbox.id.as_str()).collect();
+    let is_affected = |mailbox: &Mailbox| match query.is_tree() {
+        true => ancestors(list, mailbox).any(|id| changed.contains(id)),
+        false => changed.contains(mailbox.id.as_str()),
+    };
+    let mut removed: BTreeSet<String> = list.gone_after(since).map(str::to_owned).collect();
+    removed.extend(list.all().filter(|mailbox| is_affected(mailbox)).map(|mailbox| mailbox.id.clone()));
+    let found = query.list(list);
+    let places = found.iter().enumerate().filter(|(_, mailbox)| is_affected(mailbox));
+    let added = places.map(|(index, mailbox)| (index, mailbox.id.clone())).collect();
+    call.answer(ListChanges { removed, added, total: found.len(), new_state: state_of(&view) })
+}
+
+/// Returns the identifiers of a mailbox and of those above it.
+fn ancestors<'l>(list: &'l MailboxList, mailbox: &'l Mailbox) -> impl Iterator<Item = &'l str> {
+    let parent = |mailbox: &&'l Mailbox| list.by_id(mailbox.parent.as_deref()?);
+    std::iter::successors(Some(mailbox), parent).map(|mailbox| mailbox.id.as_str())
 }

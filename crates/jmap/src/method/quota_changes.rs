@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::identity_changes::no_changes;
 use super::quota_get::{STORAGE, quota_of};
 use crate::arguments::Arguments;
-use crate::changes::ChangesCall;
+use crate::changes::{self, ChangesCall};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 
@@ -14,7 +13,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
     let call = ChangesCall::parse(arguments)?;
     let account = context.account(&call.account_id)?;
     let quota = quota_of(context, &account)?;
-    let mut reply = no_changes(&call, &quota.state);
+    let mut reply = changes::none(&call, &quota.state);
     let is_state = |text: &str| {
         text.split_once('-').is_some_and(|(used, limit)| {
             used.parse::<u64>().is_ok() && (limit == "none" || limit.parse::<u64>().is_ok())

@@ -21,7 +21,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let account = context.account(&account_id)?;
     let view = context.view(&account)?;
     // This refuses the filters that Email/query refuses.
-    Filter::parse(filter.as_ref(), view.table.mailboxes(), view.snapshot.keywords())?;
+    Filter::of_messages(filter.as_ref(), view.table.mailboxes(), view.snapshot.keywords())?;
     let subject_words = Filter::words(filter.as_ref(), &["text", "subject"]);
     let body_words = Filter::words(filter.as_ref(), &["text", "body"]);
     let mut list = Vec::new();

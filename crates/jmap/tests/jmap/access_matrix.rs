@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use jmap::Caller;
+use jmap::backend::Scope;
 use jmap::method::METHODS;
+use notes::AclLevel;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -50,14 +53,34 @@ fn rows(account: &str, other: &str) -> Vec<(&'static str, Value, bool)> {
         ("Mailbox/set", plain.clone(), true),
         ("PushSubscription/get", json!({ "ids": [] }), false),
         ("PushSubscription/set", json!({}), false),
+        ("Preferences/changes", state.clone(), false),
+        ("Preferences/get", plain.clone(), false),
+        ("Preferences/set", plain.clone(), true),
+        ("Principal/changes", state.clone(), false),
+        ("Principal/get", plain.clone(), false),
+        ("Principal/query", plain.clone(), false),
+        ("Principal/queryChanges", query_state.clone(), false),
+        ("Principal/set", plain.clone(), true),
         ("Quota/changes", state.clone(), false),
         ("Quota/get", plain.clone(), false),
         ("Quota/query", plain.clone(), false),
-        ("Quota/queryChanges", query_state, false),
+        ("Quota/queryChanges", query_state.clone(), false),
         ("SearchSnippet/get", json!({ "accountId": account, "emailIds": [] }), false),
+        ("ShareNotification/changes", state.clone(), false),
+        ("ShareNotification/get", plain.clone(), false),
+        ("ShareNotification/query", plain.clone(), false),
+        ("ShareNotification/queryChanges", query_state, false),
+        ("ShareNotification/set", plain.clone(), true),
         ("Thread/changes", state, false),
-        ("Thread/get", plain, false),
+        ("Thread/get", plain.clone(), false),
+        ("VacationResponse/get", plain.clone(), false),
+        ("VacationResponse/set", plain, true),
     ]
+}
+
+/// Returns `true` if only the caller's own account has the objects.
+fn is_of_own_account(method: &str) -> bool {
+    method.starts_with("Principal/") || method.starts_with("ShareNotification/")
 }
 
 #[test]
@@ -88,6 +111,7 @@ fn methods_refuse_people_without_the_right() {
                 _ if method == "Core/echo" || method.starts_with("PushSubscription/") => &["none"],
                 _ if is_copy => &["fromAccountNotFound"],
                 Level::Nothing => &["accountNotFound"],
+                _ if is_of_own_account(method) && login != "alice" => &["accountNotSupportedByMethod"],
                 Level::Reading if is_change => &["accountReadOnly"],
                 _ => &["none", "cannotCalculateChanges"],
             };
@@ -158,14 +182,7 @@ fn a_blob_that_somebody_else_has_uploaded_does_not_exist() {
 #[test]
 fn the_session_shows_accounts_and_rights() {
     let world = World::new();
-    let urls = jmap::SessionUrls {
-        api: "/jmap/".to_owned(),
-        download: "/d".to_owned(),
-        upload: "/u".to_owned(),
-        event_source: "/e".to_owned(),
-        websocket: None,
-    };
-    let session = |login: &str| jmap::session(&world.services, &crate::world::caller(login), &urls).expect("a session");
+    let session = |login: &str| crate::world::session(&world, &crate::world::caller(login));
     let accounts = |login: &str| session(login)["accounts"].as_object().map(|accounts| accounts.len());
     assert_eq!([accounts("alice"), accounts("frank"), accounts("nobody")], [Some(1), Some(1), Some(0)]);
     let frank = session("frank");
@@ -174,4 +191,50 @@ fn the_session_shows_accounts_and_rights() {
     assert_eq!(session("alice")["primaryAccounts"]["urn:ietf:params:jmap:mail"], json!("Aalice"));
     let state = jmap::session_state(&world.services, &crate::world::caller("alice")).expect("a state");
     assert_eq!(session("alice")["state"], json!(state));
+}
+
+#[test]
+fn a_login_with_reading_scope_changes_nothing_in_any_account() {
+    let world = World::new();
+    for login in ["alice", "dave", "erin", "frank"] {
+        let caller = Caller { scope: Scope::Reading, ..crate::world::caller(login) };
+        let session = crate::world::session(&world, &caller);
+        let account = &session["accounts"]["Aalice"];
+        assert_eq!(account["isReadOnly"], json!(true), "{login}");
+        assert_eq!(account["accountCapabilities"]["urn:ietf:params:jmap:mail"]["mayCreateTopLevelMailbox"], false);
+        for (method, arguments, is_change) in rows("Aalice", "Aalice2") {
+            let responses = world.calls_as(&caller, &json!([[method, arguments, "c"]]));
+            let kind = responses[0][1]["type"].as_str().unwrap_or("none");
+            let expected: &[&str] = match is_change {
+                _ if method == "Core/echo" => &["none"],
+                // The account that is read is opened first.
+                true if method.ends_with("/copy") => &["fromAccountNotFound"],
+                _ if is_of_own_account(method) && login != "alice" => &["accountNotSupportedByMethod"],
+                true => &["accountReadOnly"],
+                false => &["none", "cannotCalculateChanges"],
+            };
+            assert!(expected.contains(&kind), "{login} {method}: {responses}");
+            assert!(is_change || !method.ends_with("/set"), "{method} changes something");
+        }
+        for method in ["Email/copy", "Blob/copy"] {
+            let copy = json!({ "accountId": "Aalice", "fromAccountId": "Abob", "create": {}, "blobIds": null });
+            world.grant("bob", login, AclLevel::Reader);
+            let mut copy = copy.as_object().cloned().unwrap_or_default();
+            copy.remove(if method == "Email/copy" { "blobIds" } else { "create" });
+            if method == "Blob/copy" {
+                copy.insert("blobIds".to_owned(), json!([]));
+            }
+            let responses = world.calls_as(&caller, &json!([[method, copy, "c"]]));
+            assert_eq!(responses[0][1]["type"], "accountReadOnly", "{login} {method}: {responses}");
+        }
+        let list = world.calls_as(&caller, &json!([["Mailbox/get", { "accountId": "Aalice" }, "c"]]));
+        for mailbox in list[0][1]["list"].as_array().expect("a list") {
+            let rights = mailbox["myRights"].as_object().expect("an object");
+            let given = rights.iter().filter(|(_, is_given)| **is_given == true).map(|(name, _)| name.as_str());
+            let given: Vec<&str> = given.collect();
+            assert_eq!(given, ["mayReadItems"], "{login}");
+        }
+        let uploaded = jmap::blob::upload(&world.services, &caller, "Aalice", "text".into(), "text/plain");
+        assert_eq!(uploaded.expect_err("it is a change").kind, "accountReadOnly");
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! - `as bob` makes the following requests as `bob`; the first ones are made as `alice`.
 //! - `deliver alice INBOX` delivers a message: the lines up to one with a dot.
-//! - `grant alice bob` makes `bob` an Editor of the mail file of `alice`.
+//! - `grant alice bob` makes `bob` an Editor of the mail file of `alice`, and `grant alice bob Reader` a Reader.
+//! - `session:` expects the Session object.
 //! - `upload $blob text/plain` uploads the lines up to one with a dot, and remembers the identifier.
 //! - `time 3600` advances the clock by a number of seconds.
 //! - `C:` makes method calls, an array; `using core mail:` makes them with these capabilities. `S:` expects the
@@ -64,6 +65,14 @@ impl Player {
         match words.as_slice() {
             ["as", login] => self.login = (*login).to_owned(),
             ["grant", owner, person] => self.world.grant(owner, person, notes::AclLevel::Editor),
+            ["grant", owner, person, level] => {
+                let level = level.parse().map_err(|_| "which level?")?;
+                self.world.grant(owner, person, level);
+            }
+            ["session"] => {
+                let session = crate::world::session(&self.world, &crate::world::caller(&self.login));
+                self.expect(&parse(block)?, &session)?;
+            }
             ["time", seconds] => {
                 let seconds = seconds.parse().map_err(|_| "how many seconds?")?;
                 self.world.clock.advance(std::time::Duration::from_secs(seconds));

@@ -47,11 +47,16 @@ dialogues!(
     blobs,
     changes,
     core,
+    delegated_accounts,
     email_copy,
     email_get,
     email_query,
     email_set,
+    identities,
     mailbox_query,
     mailbox_set,
-    small_types
+    preferences,
+    principals,
+    small_types,
+    vacation_response
 );

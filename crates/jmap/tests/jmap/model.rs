@@ -109,8 +109,13 @@ impl Simulation {
             9 => self.mailbox_create(),
             10 => {
                 let Some(id) = self.any_mailbox() else { return };
-                let name = format!("Name {}", self.random.below(50));
-                self.call("Mailbox/set", json!({ "update": { id: { "name": name } } }));
+                let change = match self.random.below(4) {
+                    0 => json!({ "parentId": self.any_mailbox() }),
+                    1 => json!({ "sortOrder": self.random.below(5) }),
+                    2 => json!({ "isSubscribed": self.random.below(2) == 0 }),
+                    _ => json!({ "name": format!("Name {}", self.random.below(50)) }),
+                };
+                self.call("Mailbox/set", json!({ "update": { id: change } }));
             }
             11 => {
                 let Some(id) = self.any_mailbox().filter(|_| self.random.below(3) == 0) else { return };
@@ -180,8 +185,24 @@ impl Simulation {
     }
 }
 
-/// The lists that clients keep.
-fn lists(inbox: &str) -> Vec<Value> {
+/// The lists that clients keep: the type, and the arguments of `/query`.
+fn lists(inbox: &str) -> Vec<(&'static str, Value)> {
+    let emails = email_lists(inbox).into_iter().map(|arguments| ("Email", arguments));
+    emails.chain(mailbox_lists(inbox).into_iter().map(|arguments| ("Mailbox", arguments))).collect()
+}
+
+fn mailbox_lists(inbox: &str) -> Vec<Value> {
+    let by_name = json!([{ "property": "name" }, { "property": "sortOrder", "isAscending": false }]);
+    vec![
+        json!({ "sort": by_name }),
+        json!({ "sort": by_name, "sortAsTree": true, "filter": { "isSubscribed": false } }),
+        json!({ "filter": { "name": "name" }, "filterAsTree": true, "sort": [{ "property": "sortOrder" }] }),
+        json!({ "filter": { "hasAnyRole": false }, "sort": [{ "property": "parentId" }], "sortAsTree": true }),
+        json!({ "filter": { "operator": "NOT", "conditions": [{ "parentId": inbox }, { "parentId": null }] } }),
+    ]
+}
+
+fn email_lists(inbox: &str) -> Vec<Value> {
     vec![
         json!({ "filter": { "inMailbox": inbox }, "sort": [{ "property": "receivedAt", "isAscending": false }] }),
         json!({ "filter": { "inMailbox": inbox }, "collapseThreads": true }),
@@ -200,7 +221,7 @@ struct Client {
     /// Objects by type and id.
     objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
     states: BTreeMap<&'static str, String>,
-    lists: Vec<(Value, String, Vec<String>)>,
+    lists: Vec<(&'static str, Value, String, Vec<String>)>,
 }
 
 const TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
@@ -228,8 +249,8 @@ impl Client {
             client.fetch(simulation, name);
         }
         let inbox = simulation.call("Mailbox/query", json!({ "filter": { "role": "inbox" } }));
-        for arguments in lists(inbox["ids"][0].as_str().expect("an inbox")) {
-            client.lists.push((arguments, String::new(), Vec::new()));
+        for (name, arguments) in lists(inbox["ids"][0].as_str().expect("an inbox")) {
+            client.lists.push((name, arguments, String::new(), Vec::new()));
         }
         for index in 0..client.lists.len() {
             client.fetch_list(simulation, index);
@@ -244,8 +265,8 @@ impl Client {
     }
 
     fn fetch_list(&mut self, simulation: &Simulation, index: usize) {
-        let (arguments, state, ids) = &mut self.lists[index];
-        let reply = simulation.call("Email/query", arguments.clone());
+        let (name, arguments, state, ids) = &mut self.lists[index];
+        let reply = simulation.call(&format!("{name}/query"), arguments.clone());
         *state = reply["queryState"].as_str().expect("a state").to_owned();
         *ids = texts(&reply["ids"]);
     }
@@ -289,10 +310,10 @@ impl Client {
     }
 
     fn catch_up_list(&mut self, simulation: &Simulation, index: usize) {
-        let (arguments, state, ids) = &mut self.lists[index];
+        let (name, arguments, state, ids) = &mut self.lists[index];
         let mut arguments = arguments.clone();
         arguments["sinceQueryState"] = json!(state);
-        let Some(reply) = simulation.try_call("Email/queryChanges", arguments) else {
+        let Some(reply) = simulation.try_call(&format!("{name}/queryChanges"), arguments) else {
             return self.fetch_list(simulation, index);
         };
         let removed = texts(&reply["removed"]);
@@ -309,9 +330,12 @@ impl Client {
             let reply = simulation.call(&format!("{name}/get"), get_arguments(name, Value::Null));
             assert_eq!(self.objects[name], by_id(&reply), "seed {}, step {step}: {name}", simulation.seed);
         }
-        for (arguments, _, ids) in &self.lists {
-            let reply = simulation.call("Email/query", arguments.clone());
+        for (name, arguments, _, ids) in &self.lists {
+            let reply = simulation.call(&format!("{name}/query"), arguments.clone());
             assert_eq!(*ids, texts(&reply["ids"]), "seed {}, step {step}: {arguments}", simulation.seed);
+            if *name == "Mailbox" {
+                continue;
+            }
             let reply = simulation.call("Email/query", computed_anew(arguments));
             assert_eq!(*ids, texts(&reply["ids"]), "seed {}, step {step}: {arguments}", simulation.seed);
         }

@@ -207,3 +207,53 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
     let refused = world.calls("frank", &json!([["EmailSubmission/set", reader, "c"]]));
     assert_eq!(refused[0][1]["type"], "accountReadOnly");
 }
+
+#[test]
+fn changes_of_lists_are_exact_unless_they_depend_on_time() {
+    let world = World::new();
+    let (email, _) = draft(&world);
+    let first = created_id(&send(&world, &email, json!({ "HOLDFOR": "3600" })));
+    let query = |method: &str, arguments: Value| {
+        let mut arguments = arguments;
+        arguments["accountId"] = json!(account("alice"));
+        world.calls("alice", &json!([[method, arguments, "c"]]))[0][1].clone()
+    };
+    let sort = json!([{ "property": "sentAt", "isAscending": false }]);
+    let before = query("EmailSubmission/query", json!({ "sort": sort }));
+    assert_eq!(before["ids"], json!([first]));
+    assert_eq!(before["canCalculateChanges"], json!(true));
+    let state = before["queryState"].clone();
+    world.clock.advance(HOUR * 2);
+    let (other, _) = draft(&world);
+    let second = created_id(&send(&world, &other, json!({ "HOLDFOR": "3600" })));
+    let arguments = json!({ "sort": sort, "sinceQueryState": state, "calculateTotal": true });
+    let changes = query("EmailSubmission/queryChanges", arguments.clone());
+    assert_eq!(changes["removed"], json!([]));
+    assert_eq!(changes["added"], json!([{ "id": second, "index": 0 }]));
+    assert_eq!(changes["total"], json!(2));
+    let mut limited = arguments.clone();
+    limited["maxChanges"] = json!(1);
+    assert_eq!(query("EmailSubmission/queryChanges", limited)["added"], changes["added"]);
+    let destroy = json!({ "destroy": [first] });
+    assert_eq!(query("EmailSubmission/set", destroy)["destroyed"], json!([first]));
+    let changes = query("EmailSubmission/queryChanges", arguments.clone());
+    assert_eq!(changes["removed"], json!([first]));
+    assert_eq!(changes["added"], json!([{ "id": second, "index": 0 }]));
+    let mut limited = arguments;
+    limited["maxChanges"] = json!(1);
+    assert_eq!(query("EmailSubmission/queryChanges", limited)["type"], "tooManyChanges");
+    let next = changes["newQueryState"].clone();
+    let canceled = cancel(&world, &second);
+    assert!(canceled["updated"].get(&second).is_some(), "{canceled}");
+    let none = query("EmailSubmission/queryChanges", json!({ "sort": sort, "sinceQueryState": next }));
+    assert_eq!([&none["removed"], &none["added"]], [&json!([]), &json!([])]);
+    // Messages become final with time, without a change.
+    let pending = json!({ "undoStatus": "pending" });
+    let list = query("EmailSubmission/query", json!({ "filter": pending }));
+    assert_eq!(list["canCalculateChanges"], json!(false));
+    let filter = json!({ "operator": "NOT", "conditions": [pending] });
+    let changes = query("EmailSubmission/queryChanges", json!({ "filter": filter, "sinceQueryState": state }));
+    assert_eq!(changes["type"], "cannotCalculateChanges");
+    let filter = json!({ "operator": "XOR", "conditions": [] });
+    assert_eq!(query("EmailSubmission/query", json!({ "filter": filter }))["type"], "unsupportedFilter");
+}

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random};
 use http::{SessionOptions, Sessions};
-use jmap::backend::{Accounts, IdentityInfo, Scope, Services};
+use jmap::backend::{AccountRights, Accounts, IdentityInfo, Scope, Services};
 use jmap::limits::Limits;
 use jmap::outbox::Outbox;
+use jmap::principal::{PrincipalInfo, PrincipalKind, Principals};
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::table::MessageTables;
@@ -110,6 +111,7 @@ impl World {
             MemoryAccounts { mail: Arc::clone(&mail), full_text, password_stamp: Arc::clone(&password_stamp) };
         let services = Services {
             accounts: Arc::new(accounts),
+            principals: Arc::new(DemoPrincipals),
             uploads: Arc::new(MemoryUploads::default()),
             outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
             clock: Arc::clone(&clock) as _,
@@ -171,7 +173,7 @@ impl World {
         index.commit().expect("a commit");
     }
 
-    /// Adds an entry with a level for a person to the access control list of a mail file.
+    /// Sets the level of a person in the access control list of a mail file.
     pub fn grant(&self, owner: &str, person: &str, level: AclLevel) {
         let file = self.open_as_server(owner);
         let server = Arc::new(Identity::local_server(""));
@@ -179,6 +181,7 @@ impl World {
         let accesses = [&access];
         let mut transaction = self.mail.databases().transaction(&accesses).expect("a transaction");
         let mut acl = (*file.snapshot().expect("a snapshot").reading().acl()).clone();
+        acl.entries.retain(|entry| entry.name != name(person));
         acl.entries.push(AclEntry::new(name(person), level));
         transaction.writer(0).acl_set(acl).expect("the list is valid");
         let ticket = transaction.commit().expect("a commit");
@@ -197,7 +200,11 @@ impl World {
 
     /// Executes a request body, and returns the reply as JSON, or the problem document.
     pub fn request(&self, login: &str, body: &[u8]) -> Result<Value, Value> {
-        let reply = jmap::execute(&self.services, &caller(login), body).map_err(|problem| problem.to_json())?;
+        self.request_as(&caller(login), body)
+    }
+
+    fn request_as(&self, caller: &Caller, body: &[u8]) -> Result<Value, Value> {
+        let reply = jmap::execute(&self.services, caller, body).map_err(|problem| problem.to_json())?;
         if let Some(ticket) = reply.ticket {
             self.mail.databases().store().durable(ticket).wait().expect("the store works");
         }
@@ -206,8 +213,13 @@ impl World {
 
     /// Executes method calls with all capabilities, and returns the responses.
     pub fn calls(&self, login: &str, calls: &Value) -> Value {
+        self.calls_as(&caller(login), calls)
+    }
+
+    /// Executes method calls of a caller with all capabilities, and returns the responses.
+    pub fn calls_as(&self, caller: &Caller, calls: &Value) -> Value {
         let body = json!({ "using": jmap::session::CAPABILITIES, "methodCalls": calls });
-        let reply = self.request(login, body.to_string().as_bytes()).expect("the request is valid");
+        let reply = self.request_as(caller, body.to_string().as_bytes()).expect("the request is valid");
         reply["methodResponses"].clone()
     }
 
@@ -222,6 +234,18 @@ impl World {
 /// Returns the caller of a login.
 pub fn caller(login: &str) -> Caller {
     Caller { login: login.to_owned(), scope: Scope::All, credential: String::new() }
+}
+
+/// Returns the Session object of a caller.
+pub fn session(world: &World, caller: &Caller) -> Value {
+    let urls = jmap::SessionUrls {
+        api: "/jmap/".to_owned(),
+        download: "/d".to_owned(),
+        upload: "/u".to_owned(),
+        event_source: "/e".to_owned(),
+        websocket: None,
+    };
+    jmap::session(&world.services, caller, &urls).expect("a session")
 }
 
 /// Returns the identifier of an account.
@@ -259,15 +283,20 @@ impl Accounts for MemoryAccounts {
         let Some(owner) = OWNERS.into_iter().find(|owner| account(owner) == id) else { return Ok(None) };
         let person = Identity::person(name(&caller.login)).authenticated(AuthenticationMethod::Password);
         let file = self.mail.open(&path(owner), &Arc::new(person))?;
-        let info =
-            AccountInfo { id: id.to_owned(), name: format!("{owner}@demo.test"), is_personal: caller.login == owner };
+        let grant = file.depositor().grant()?;
+        let info = AccountInfo {
+            id: id.to_owned(),
+            name: format!("{owner}@demo.test"),
+            is_personal: caller.login == owner,
+            rights: AccountRights::of(&grant),
+            owner: Some(format!("P{owner}")),
+        };
         Ok(Some((info, file)))
     }
 
-    fn identities(&self, _: &Caller, id: &str) -> mail::Result<Vec<IdentityInfo>> {
-        let login = id.trim_start_matches('A');
-        let email = format!("{login}@demo.test");
-        Ok(vec![IdentityInfo { id: "I1".to_owned(), name: login.to_owned(), email }])
+    fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>> {
+        let email = format!("{}@demo.test", caller.login);
+        Ok(vec![IdentityInfo { id: "I1".to_owned(), name: caller.login.clone(), email }])
     }
 
     fn password_stamp(&self, _: &Caller) -> mail::Result<Option<u64>> {
@@ -276,6 +305,56 @@ impl Accounts for MemoryAccounts {
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(self.full_text.clone())
+    }
+}
+
+/// The people of demo.test, and a group.
+struct DemoPrincipals;
+
+impl DemoPrincipals {
+    fn all() -> Vec<PrincipalInfo> {
+        let person = |login: &str| PrincipalInfo {
+            id: format!("P{login}"),
+            kind: PrincipalKind::Individual,
+            name: format!("{} Demo", login[..1].to_uppercase() + &login[1..]),
+            description: None,
+            email: Some(format!("{login}@demo.test")),
+        };
+        let group = PrincipalInfo {
+            id: "Pteam".to_owned(),
+            kind: PrincipalKind::Group,
+            name: "Team".to_owned(),
+            description: Some("Everybody who tests".to_owned()),
+            email: None,
+        };
+        OWNERS.into_iter().map(person).chain([group]).collect()
+    }
+}
+
+impl Principals for DemoPrincipals {
+    fn state(&self) -> mail::Result<String> {
+        Ok("1".to_owned())
+    }
+
+    fn for_each(&self, exact: &[String], each: &mut dyn FnMut(&PrincipalInfo)) -> mail::Result<()> {
+        Self::all().iter().for_each(&mut *each);
+        // Somebody in a part of the directory that is not listed.
+        if exact.iter().any(|text| text.eq_ignore_ascii_case("zoe@demo.test")) {
+            let found = self.find("Pzoe")?;
+            found.iter().for_each(each);
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: &str) -> mail::Result<Option<PrincipalInfo>> {
+        let zoe = PrincipalInfo {
+            id: "Pzoe".to_owned(),
+            kind: PrincipalKind::Individual,
+            name: "Zoe".to_owned(),
+            description: None,
+            email: Some("zoe@demo.test".to_owned()),
+        };
+        Ok(Self::all().into_iter().chain([zoe]).find(|info| info.id == id))
     }
 }
 

@@ -83,7 +83,7 @@ impl ProtocolServices {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
             lmtp: smtp(lmtp_rules(config, ListenerRules::lmtp(hostname, domain)), None),
-            imap: imap_service(server, logins),
+            imap: imap_service(server, logins, https_port(bound)),
             pop3: Arc::new(pop3::ListenerServices {
                 accounts: Arc::clone(logins) as Arc<dyn pop3::backend::Accounts>,
                 pool: server.pool.clone(),
@@ -167,8 +167,11 @@ impl ProtocolServices {
     }
 }
 
-fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServices> {
-    let options = imap_options(&server.instance.config);
+fn imap_service(server: &Server, logins: &Arc<Logins>, https_port: Option<u16>) -> Arc<imap::ListenerServices> {
+    let options = imap::session::SessionOptions {
+        jmap_session_url: https_port.map(|port| jmap_session_url(&server.instance.hostname, port)),
+        ..imap_options(&server.instance.config)
+    };
     let accounts = Arc::clone(logins) as Arc<dyn imap::backend::Accounts>;
     let clock = Arc::clone(&server.instance.clock);
     let context = imap::session::SessionContext::new(accounts, clock, options, Arc::clone(&server.memory));
@@ -180,6 +183,14 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServ
         login_pool: server.login_pool.clone(),
         shutdown: server.shutdown.clone(),
     })
+}
+
+/// Returns the address of the Session object of JMAP for clients of IMAP.
+fn jmap_session_url(hostname: &str, https_port: u16) -> String {
+    match https_port {
+        443 => format!("https://{hostname}/jmap/session"),
+        port => format!("https://{hostname}:{port}/jmap/session"),
+    }
 }
 
 /// Returns the mechanisms of a protocol that the configuration enables.

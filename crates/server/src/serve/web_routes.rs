@@ -17,6 +17,8 @@ use crate::configured_networks::networks;
 use crate::credential_backend::ServerCredentials;
 use crate::jmap_backend::ServerJmapAccounts;
 use crate::logins::Logins;
+use crate::principal_list::PrincipalList;
+use crate::shared_mail_files::SharedMailFiles;
 use crate::web_backend::ServerWebBackend;
 
 /// What both share.
@@ -77,11 +79,14 @@ impl WebRoutes<'_> {
         let accounts = ServerJmapAccounts {
             directory: Arc::clone(&instance.directory),
             logins: Arc::clone(self.logins),
+            mail: Arc::clone(&instance.mail),
+            shared: SharedMailFiles::new(&instance.databases),
             full_text: Arc::clone(&instance.full_text),
         };
         let message_bytes_max = instance.config.limits.message_size.as_usize() as u64;
         let services = jmap::Services {
             accounts: Arc::new(accounts),
+            principals: Arc::new(PrincipalList::new(&instance.directory)),
             uploads: Arc::new(MemoryUploads::default()),
             outbox: Arc::clone(self.submissions) as Arc<dyn jmap::outbox::Outbox>,
             clock: Arc::clone(&instance.clock),

@@ -1,0 +1,125 @@
+//! Principal/query (RFC 9670 §2.4) and /queryChanges (§2.5): lists of people and groups, for address completion.
+//!
+//! The directory keeps no history, so changes are known only as long as there are none.
+
+use std::cmp::Ordering;
+
+use mail::casemap::fold;
+use serde_json::{Map, Value, json};
+
+use crate::arguments::Arguments;
+use crate::changes::{ListChanges, ListChangesCall};
+use crate::context::Context;
+use crate::error::{MethodError, MethodResult};
+use crate::filter_tree::FilterTree;
+use crate::limits::COMPARATORS_MAX;
+use crate::owned_accounts::{OwnedAccounts, PrincipalTest, open_account};
+use crate::principal::PrincipalInfo;
+use crate::query::Window;
+
+/// Runs `/query`.
+pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let account_id = arguments.account_id()?;
+    let query = PrincipalQuery::parse(&mut arguments)?;
+    let window = Window::parse(&mut arguments)?;
+    arguments.finish()?;
+    open_account(context, &account_id)?;
+    let state = context.services.principals.state()?;
+    let found = query.list(context)?;
+    let find = |id: &str| found.iter().position(|info| info.id == id);
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(account_id));
+    reply.insert("queryState".to_owned(), json!(state));
+    reply.insert("canCalculateChanges".to_owned(), json!(false));
+    reply.extend(window.answer(found.len(), find, |index| found.get(index).map(|info| info.id.clone()))?);
+    Ok(reply)
+}
+
+/// Runs `/queryChanges`.
+pub(super) fn run_changes(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let query = PrincipalQuery::parse(&mut arguments)?;
+    let call = ListChangesCall::parse(arguments)?;
+    open_account(context, &call.account_id)?;
+    let state = context.services.principals.state()?;
+    if call.since != state {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    let total = query.list(context)?.len();
+    call.answer(ListChanges { removed: [].into(), added: Vec::new(), total, new_state: state })
+}
+
+/// A list of principals.
+struct PrincipalQuery {
+    filter: FilterTree<PrincipalTest>,
+    sort: Vec<Comparator>,
+}
+
+struct Comparator {
+    property: String,
+    is_ascending: bool,
+}
+
+impl PrincipalQuery {
+    fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
+        let filter = FilterTree::parse(arguments.value("filter").as_ref(), &PrincipalTest::parse)?;
+        let sort = parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
+        Ok(Self { filter, sort })
+    }
+
+    fn list(&self, context: &Context<'_>) -> MethodResult<Vec<PrincipalInfo>> {
+        let accounts = OwnedAccounts::load(context.services, context.caller)?;
+        let mut found = Vec::new();
+        context.services.principals.for_each(&self.texts(), &mut |info| {
+            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(info, &accounts)));
+            if met.unwrap_or(false) {
+                found.push(info.clone());
+            }
+        })?;
+        found.sort_by_cached_key(|info| (fold(&info.name), info.id.clone()));
+        found.sort_by(|a, b| {
+            let by = self.sort.iter().map(|comparator| comparator.compare(a, b)).find(|order| order.is_ne());
+            by.unwrap_or(Ordering::Equal)
+        });
+        Ok(found)
+    }
+
+    /// Returns the texts that may be whole names or addresses.
+    fn texts(&self) -> Vec<String> {
+        let texts = std::cell::RefCell::new(Vec::new());
+        self.filter.any_test(&|test| {
+            if let PrincipalTest::Email(text) | PrincipalTest::Name(text) | PrincipalTest::Text(text) = test {
+                texts.borrow_mut().push(text.clone());
+            }
+            false
+        });
+        texts.into_inner()
+    }
+}
+
+impl Comparator {
+    fn compare(&self, a: &PrincipalInfo, b: &PrincipalInfo) -> Ordering {
+        let order = match self.property.as_str() {
+            "name" => fold(&a.name).cmp(&fold(&b.name)),
+            "email" => a.email.cmp(&b.email),
+            "type" => a.kind.name().cmp(b.kind.name()),
+            _ => a.id.cmp(&b.id),
+        };
+        if self.is_ascending { order } else { order.reverse() }
+    }
+}
+
+fn parse_sort(comparators: &[Value]) -> MethodResult<Vec<Comparator>> {
+    if comparators.len() > COMPARATORS_MAX {
+        return Err(MethodError::described("unsupportedSort", "there are too many comparators"));
+    }
+    let parse = |comparator: &Value| {
+        let property = comparator["property"].as_str();
+        let property = property.ok_or_else(|| MethodError::invalid_arguments("a comparator has no property"))?;
+        if !["id", "name", "email", "type"].contains(&property) {
+            return Err(MethodError::described("unsupportedSort", "principals cannot be sorted by this property"));
+        }
+        let is_ascending = comparator["isAscending"].as_bool().unwrap_or(true);
+        Ok(Comparator { property: property.to_owned(), is_ascending })
+    };
+    comparators.iter().map(parse).collect()
+}

@@ -1,0 +1,95 @@
+//! ShareNotification (RFC 9670 §3), which belongs to the capability of principals. Rights are changed by access control
+//! lists, without notifications, so there never is one.
+
+use serde_json::{Map, Value, json};
+
+use super::get_call::GetCall;
+use crate::arguments::Arguments;
+use crate::changes::{self, ChangesCall, ListChanges, ListChangesCall};
+use crate::context::Context;
+use crate::email_write::add_outcomes;
+use crate::error::{MethodError, MethodResult, SetError};
+use crate::owned_accounts::open_account;
+use crate::query::Window;
+
+/// The state of the type and of all its lists.
+const STATE: &str = "0";
+
+const PROPERTIES: [&str; 8] =
+    ["id", "created", "changedBy", "objectType", "objectAccountId", "objectId", "oldRights", "newRights"];
+
+/// Runs `/get`.
+pub(super) fn run_get(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = GetCall::parse(context, &mut arguments)?;
+    arguments.finish()?;
+    call.check_properties(&[&PROPERTIES[..], &["name"]].concat())?;
+    open_account(context, &call.account_id)?;
+    let wanted = call.wanted(context, Vec::new)?;
+    call.answer(context, STATE, wanted, |_| Ok(None))
+}
+
+/// Runs `/changes`.
+pub(super) fn run_changes(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = ChangesCall::parse(arguments)?;
+    open_account(context, &call.account_id)?;
+    match call.since == STATE {
+        true => Ok(changes::none(&call, STATE)),
+        false => Err(MethodError::new("cannotCalculateChanges")),
+    }
+}
+
+/// Runs `/query`.
+pub(super) fn run_query(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let account_id = arguments.account_id()?;
+    arguments.take_all(&["filter", "sort"]);
+    let window = Window::parse(&mut arguments)?;
+    arguments.finish()?;
+    open_account(context, &account_id)?;
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(account_id));
+    reply.insert("queryState".to_owned(), json!(STATE));
+    reply.insert("canCalculateChanges".to_owned(), json!(true));
+    reply.extend(window.answer(0, |_| None, |_| None)?);
+    Ok(reply)
+}
+
+/// Runs `/queryChanges`.
+pub(super) fn run_query_changes(
+    context: &mut Context<'_>,
+    mut arguments: Arguments,
+) -> MethodResult<Map<String, Value>> {
+    arguments.take_all(&["filter", "sort"]);
+    let call = ListChangesCall::parse(arguments)?;
+    open_account(context, &call.account_id)?;
+    if call.since != STATE {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    call.answer(ListChanges { removed: [].into(), added: Vec::new(), total: 0, new_state: STATE.to_owned() })
+}
+
+/// Runs `/set`, by which clients dismiss notifications.
+pub(super) fn run_set(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let account_id = arguments.account_id()?;
+    let if_in_state = arguments.text("ifInState")?;
+    let create = arguments.object("create")?.unwrap_or_default();
+    let update = arguments.object("update")?.unwrap_or_default();
+    let destroy = arguments.texts("destroy")?.unwrap_or_default();
+    arguments.finish()?;
+    context.check_set_count(create.len() + update.len() + destroy.len())?;
+    if open_account(context, &account_id)?.is_read_only {
+        return Err(MethodError::new("accountReadOnly"));
+    }
+    if if_in_state.is_some_and(|expected| expected != STATE) {
+        return Err(MethodError::new("stateMismatch"));
+    }
+    let mut reply = Map::new();
+    reply.insert("accountId".to_owned(), json!(account_id));
+    reply.insert("oldState".to_owned(), json!(STATE));
+    reply.insert("newState".to_owned(), json!(STATE));
+    let forbidden = || SetError::described("forbidden", "only the server creates notifications");
+    add_outcomes(&mut reply, ["created", "notCreated"], create.keys().map(|id| (id, Err(forbidden()))));
+    let absent = || Err(SetError::new("notFound"));
+    add_outcomes(&mut reply, ["updated", "notUpdated"], update.keys().map(|id| (id, absent())));
+    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], destroy.iter().map(|id| (id, absent())));
+    Ok(reply)
+}

@@ -1,0 +1,156 @@
+//! What the types with one object for each account have in common: VacationResponse and Preferences.
+//!
+//! The object is a profile document. It always exists, with default values before the first change, and can neither be
+//! created nor destroyed.
+
+use base::Modseq;
+use notes::{Item, Note};
+use serde_json::{Map, Value, json};
+
+use super::get_call::GetCall;
+use crate::account::Account;
+use crate::arguments::Arguments;
+use crate::changes::{self, ChangeSet, ChangesCall};
+use crate::context::Context;
+use crate::email_write::add_outcomes;
+use crate::error::{MethodError, MethodResult, SetError};
+use crate::patch::Patch;
+use crate::profile::{Profile, modseq_of};
+use crate::state;
+
+/// The identifier of the object (RFC 8621 §8).
+const ID: &str = "singleton";
+
+/// A type with one object for each account.
+pub(super) struct Singleton {
+    /// The name of the profile document.
+    pub(super) profile: &'static str,
+    /// `true` if each person has an object in the account. Otherwise it belongs to the account.
+    pub(super) is_personal: bool,
+    /// The properties that clients set.
+    pub(super) properties: &'static [&'static str],
+    /// The properties that only the server sets.
+    pub(super) server_set: &'static [(&'static str, fn() -> Value)],
+    /// Returns the value of a property that clients set.
+    pub(super) read: fn(&[Item], &str) -> Value,
+    /// Checks a value, and returns the item that stores it, unless it is the default.
+    pub(super) write: fn(&str, &Value) -> Result<Option<Item>, SetError>,
+}
+
+impl Singleton {
+    /// Runs `/get`.
+    pub(super) fn get(&self, context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+        let call = GetCall::parse(context, &mut arguments)?;
+        arguments.finish()?;
+        let mut known: Vec<&str> = self.properties.iter().chain(&["id"]).copied().collect();
+        known.extend(self.server_set.iter().map(|(name, _)| *name));
+        call.check_properties(&known)?;
+        let account = context.account(&call.account_id)?;
+        let snapshot = account.file.snapshot()?;
+        context.wait_for(snapshot.ticket());
+        let note = self.profile_of(&account)?.load(&snapshot)?;
+        let object = Value::Object(self.object(note.as_ref()));
+        let wanted = call.wanted(context, || vec![ID.to_owned()])?;
+        let state = state::format(modseq_of(note.as_ref()), &snapshot);
+        call.answer(context, &state, wanted, |id| Ok((id == ID).then(|| object.clone())))
+    }
+
+    /// Runs `/changes`.
+    pub(super) fn changes(&self, context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+        let call = ChangesCall::parse(arguments)?;
+        let account = context.account(&call.account_id)?;
+        let view = context.view(&account)?;
+        let current = modseq_of(self.profile_of(&account)?.load(&view.snapshot)?.as_ref());
+        let state = state::format(current, &view.snapshot);
+        if call.since == state {
+            return Ok(changes::none(&call, &state));
+        }
+        changes::answer(&call, &view, current, |_, _, _| {
+            Ok(ChangeSet { updated: [ID.to_owned()].into(), ..ChangeSet::default() })
+        })
+    }
+
+    /// Runs `/set`.
+    pub(super) fn set(&self, context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
+        let account_id = arguments.account_id()?;
+        let if_in_state = arguments.text("ifInState")?;
+        let create = arguments.object("create")?.unwrap_or_default();
+        let update = arguments.object("update")?.unwrap_or_default();
+        let destroy = arguments.texts("destroy")?.unwrap_or_default();
+        arguments.finish()?;
+        context.check_set_count(create.len() + update.len() + destroy.len())?;
+        let account = context.writable_account(&account_id)?;
+        let to_state = |modseq: Modseq| account.file.database().modseq_to_client(modseq).to_string();
+        let mut updated: Vec<(&String, Result<Value, SetError>)> = Vec::new();
+        let states = self.profile_of(&account)?.update(context, &account, |note| {
+            if if_in_state.is_some_and(|expected| expected != to_state(modseq_of(note))) {
+                return Err(MethodError::new("stateMismatch"));
+            }
+            let mut items = None;
+            for (id, patch) in &update {
+                let changed = match id == ID {
+                    false => Err(SetError::new("notFound")),
+                    true if destroy.contains(id) => Err(SetError::new("willDestroy")),
+                    true => self.changed_items(note, patch),
+                };
+                let outcome = changed.map(|changed| {
+                    items = changed;
+                    Value::Null
+                });
+                updated.push((id, outcome));
+            }
+            Ok(items)
+        })?;
+        let refused = |id: &String| if id == ID { SetError::new("singleton") } else { SetError::new("notFound") };
+        let mut reply = Map::new();
+        reply.insert("accountId".to_owned(), json!(account_id));
+        reply.insert("oldState".to_owned(), json!(to_state(states.old)));
+        reply.insert("newState".to_owned(), json!(to_state(states.new)));
+        let created = create.keys().map(|id| (id, Err(SetError::new("singleton"))));
+        add_outcomes(&mut reply, ["created", "notCreated"], created);
+        add_outcomes(&mut reply, ["updated", "notUpdated"], updated.into_iter());
+        let destroyed = destroy.iter().map(|id| (id, Err(refused(id))));
+        add_outcomes(&mut reply, ["destroyed", "notDestroyed"], destroyed);
+        Ok(reply)
+    }
+
+    fn profile_of(&self, account: &Account) -> MethodResult<Profile> {
+        match self.is_personal {
+            true => Profile::personal(self.profile, account),
+            false => Ok(Profile::shared(self.profile)),
+        }
+    }
+
+    fn object(&self, note: Option<&Note>) -> Map<String, Value> {
+        let items = note.map_or(&[][..], |note| &note.items);
+        let mut object = Map::from_iter([("id".to_owned(), json!(ID))]);
+        object.extend(self.properties.iter().map(|name| ((*name).to_owned(), (self.read)(items, name))));
+        object.extend(self.server_set.iter().map(|(name, value)| ((*name).to_owned(), value())));
+        object
+    }
+
+    /// Returns the items after a patch, or `None` if it changes nothing.
+    fn changed_items(&self, note: Option<&Note>, patch: &Value) -> Result<Option<Vec<Item>>, SetError> {
+        let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
+        let before = self.object(note);
+        let mut after = before.clone();
+        Patch::parse(patch)?.apply(&mut after)?;
+        if after == before {
+            return Ok(None);
+        }
+        let changed: Vec<&str> = after
+            .iter()
+            .filter(|(name, value)| before.get(*name) != Some(*value))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let fixed: Vec<&str> = changed.iter().copied().filter(|name| !self.properties.contains(name)).collect();
+        if !fixed.is_empty() {
+            return Err(SetError::invalid_properties(&fixed, "these properties cannot be set"));
+        }
+        let mut items = Vec::new();
+        for name in self.properties {
+            items.extend((self.write)(name, after.get(*name).unwrap_or(&Value::Null))?);
+        }
+        Ok(Some(items))
+    }
+}
