@@ -26,7 +26,7 @@ impl World {
         let instance = &sample.instance;
         let accounts = ServerJmapAccounts {
             directory: Arc::clone(&instance.directory),
-            logins: Logins::new(instance, Arc::default()),
+            logins: Logins::new(instance, Arc::default(), admin::sessions::open(instance).expect("they open")),
             mail: Arc::clone(&instance.mail),
             shared: SharedMailFiles::new(&instance.databases),
             full_text: Arc::clone(&instance.full_text),
@@ -68,7 +68,7 @@ impl World {
 }
 
 fn caller(login: &str) -> Caller {
-    Caller { login: login.to_owned(), scope: Scope::All }
+    Caller { login: login.to_owned(), scope: Scope::All, credential: String::new() }
 }
 
 #[test]
