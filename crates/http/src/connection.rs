@@ -79,7 +79,7 @@ async fn run(stream: Stream, peer: Peer, front: Arc<Front>, termination: Session
     }
 }
 
-/// Goes on with the protocol that follows HTTP, if there is one.
+/// Runs the protocol that follows HTTP, if there is one.
 async fn run_upgrade(state: &ConnectionState, termination: &SessionTermination) -> io::Result<()> {
     let Some(upgrade) = state.upgrade.lock().take() else { return Ok(()) };
     tokio::select! {

@@ -238,8 +238,8 @@ impl Sessions {
         &self.databases
     }
 
-    /// Returns the access to the database of the sessions, which is created if it does not exist. It has also notes that
-    /// depend on logins, with other forms.
+    /// Returns the access to the database of the sessions, which is created if it does not exist. It has also notes
+    /// that depend on logins, with other forms.
     pub fn access(&self) -> notes::Result<Arc<Access<level::Depositor>>> {
         let mut known = self.access.lock();
         if let Some(access) = &*known {

@@ -1,7 +1,7 @@
 //! Connections that a request turns into something else than HTTP (RFC 9110, section 7.8), such as WebSocket.
 //!
-//! A handler that answers with the status 101 puts an [`Upgrade`] into the extensions of its answer. When the answer has
-//! been sent, [`crate::serve`] goes on with it: the connection keeps its place among the connections of its address, and
+//! A handler that answers with the status 101 puts an [`Upgrade`] into the extensions of its answer. When the answer
+//! has been sent, [`crate::serve`] runs it: the connection keeps its place among the connections of its address, and
 //! ends when the server closes, or when the login of the connection ends.
 
 use std::fmt;
@@ -33,8 +33,8 @@ struct Pending {
 }
 
 impl Upgrade {
-    /// Creates the protocol that follows the answer to a request. Returns `None` if the connection of the request cannot
-    /// change its protocol, as over HTTP/2.
+    /// Creates the protocol that follows the answer to a request. Returns `None` if the connection of the request
+    /// cannot change its protocol, as over HTTP/2.
     pub fn new<S, F>(request: &mut Request<Body>, serve: S) -> Option<Self>
     where
         S: FnOnce(UpgradedStream) -> F + Send + 'static,

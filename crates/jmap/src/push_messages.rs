@@ -17,10 +17,10 @@ use crate::web_push::{SALT_BYTES, TEXT_BYTES_MAX};
 
 /// What the client of a subscription knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ClientKnowledge {
     /// `true` if it was sent the code.
     pub has_code: bool,
-    /// The states that it was told.
+    /// The states that it was sent.
     pub states: AccountStates,
 }
 
@@ -54,14 +54,14 @@ pub struct PreparedMessages {
     /// The messages, in their order.
     pub messages: Vec<PushMessage>,
     /// What the client knows afterwards.
-    pub told: Told,
+    pub known: ClientKnowledge,
     /// The next change.
     pub change: Change,
 }
 
 /// Prepares what is sent next. It may leave the server when the ticket is durable. `contact` is a URI at which push
 /// services reach the operator.
-pub fn prepare(services: &Services, id: &str, told: &Told, contact: &str) -> (Prepared, Ticket) {
+pub fn prepare(services: &Services, id: &str, known: &ClientKnowledge, contact: &str) -> (Prepared, Ticket) {
     let Some(one) = services.push.get(id) else { return (Prepared::Ended(None), Ticket::NONE) };
     let ended = |reason: String| (Prepared::Ended(Some(reason)), Ticket::NONE);
     let caller = caller_of(&one.owner);
@@ -76,9 +76,9 @@ pub fn prepare(services: &Services, id: &str, told: &Told, contact: &str) -> (Pr
     };
     let writer = MessageWriter { services, one: &one, target: &target, contact };
     if one.is_verified {
-        return changes(&writer, &caller, told);
+        return changes(&writer, &caller, known);
     }
-    if told.has_code {
+    if known.has_code {
         // The client has to return the code.
         return (Prepared::Nothing(Box::pin(future::pending())), Ticket::NONE);
     }
@@ -87,9 +87,9 @@ pub fn prepare(services: &Services, id: &str, told: &Told, contact: &str) -> (Pr
         "pushSubscriptionId": one.id,
         "verificationCode": one.code,
     });
-    let told = Told { has_code: true, ..told.clone() };
+    let known = ClientKnowledge { has_code: true, ..known.clone() };
     let messages = writer.messages(&[text]);
-    (send(&target, messages, told, Box::pin(future::pending())), Ticket::NONE)
+    (send(&target, messages, known, Box::pin(future::pending())), Ticket::NONE)
 }
 
 /// Returns the caller for whom the states of a subscription are read.
@@ -103,22 +103,22 @@ fn is_credential_valid(services: &Services, caller: &Caller, owner: &PushOwner) 
     Ok(stamp == Some(owner.stamp) && services.push.is_session_valid(owner))
 }
 
-fn changes(writer: &MessageWriter<'_>, caller: &Caller, told: &Told) -> (Prepared, Ticket) {
+fn changes(writer: &MessageWriter<'_>, caller: &Caller, known: &ClientKnowledge) -> (Prepared, Ticket) {
     let Ok(Observation { states, change, ticket }) = push::observe(writer.services, caller) else {
         return (Prepared::Unavailable, Ticket::NONE);
     };
-    let Some(changed) = states.differences(&told.states, &writer.one.wanted.types) else {
+    let Some(changed) = states.differences(&known.states, &writer.one.wanted.types) else {
         return (Prepared::Nothing(change), Ticket::NONE);
     };
-    let told = Told { has_code: true, states };
-    (send(writer.target, writer.messages(&parts(changed)), told, change), ticket)
+    let known = ClientKnowledge { has_code: true, states };
+    (send(writer.target, writer.messages(&parts(changed)), known, change), ticket)
 }
 
-fn send(target: &PushTarget, messages: Vec<PushMessage>, told: Told, change: Change) -> Prepared {
-    Prepared::Send(PreparedMessages { target: target.clone(), messages, told, change })
+fn send(target: &PushTarget, messages: Vec<PushMessage>, known: ClientKnowledge, change: Change) -> Prepared {
+    Prepared::Send(PreparedMessages { target: target.clone(), messages, known, change })
 }
 
-/// Divides a StateChange object into several ones that fit into one message each.
+/// Separates a StateChange object into several ones that fit into one message each.
 fn parts(mut change: Map<String, Value>) -> Vec<Value> {
     let empty = json!({ "@type": "StateChange", "changed": {} });
     let Some(Value::Object(accounts)) = change.remove("changed") else { return Vec::new() };

@@ -168,7 +168,7 @@ impl PushPolicy {
 
 impl fmt::Display for PushTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path is a secret: whoever knows it can send pushes.
+        // The path is a secret: a program that knows it can send pushes.
         f.write_str(&self.authority)
     }
 }

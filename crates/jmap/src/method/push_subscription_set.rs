@@ -60,11 +60,11 @@ fn update_one(context: &mut Context<'_>, owner: &PushOwner, id: &str, patch: &Va
     let wanted_end = change.expires;
     let (changed, ticket) = context.services.push.update(owner, &id, change)?;
     context.wait_for(ticket);
-    Ok(told_end(wanted_end, &changed))
+    Ok(changed_end(wanted_end, &changed))
 }
 
 /// Returns what an update tells: the end of the subscription, if it is not the one that the client wanted.
-fn told_end(wanted: Option<Option<Timestamp>>, changed: &PushSubscription) -> Value {
+fn changed_end(wanted: Option<Option<Timestamp>>, changed: &PushSubscription) -> Value {
     match wanted {
         Some(end) if end != Some(changed.expires) => json!({ "expires": changed.expires.to_rfc3339() }),
         _ => Value::Null,

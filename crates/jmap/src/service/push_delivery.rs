@@ -21,7 +21,7 @@ use super::push_sender::{PushOutcome, PushSender};
 use crate::backend::{Caller, Scope};
 use crate::limits::{PUSH_CHECK_INTERVAL, PUSH_FAILURES_MAX, PUSH_PAUSE, PUSH_RETRY_FIRST, PUSH_RETRY_MAX, PUSHES_MAX};
 use crate::push::Change;
-use crate::push_messages::{self, Prepared, PreparedMessages, Told};
+use crate::push_messages::{self, ClientKnowledge, Prepared, PreparedMessages};
 
 impl Service {
     /// Serves all push subscriptions until the server shuts down.
@@ -69,13 +69,13 @@ enum Waiting {
 impl Delivery {
     /// Serves a subscription until it ends, and returns its identifier.
     async fn serve(&self, id: String, changed: Arc<Notify>) -> String {
-        let mut told = Told::default();
+        let mut known = ClientKnowledge::default();
         let mut failures = 0;
         loop {
             let waiting = {
                 // The semaphore is never closed.
                 let _slot = self.slots.acquire().await;
-                self.attempt(&id, &mut told, &mut failures).await
+                self.attempt(&id, &mut known, &mut failures).await
             };
             match waiting {
                 Waiting::Ended => return id,
@@ -102,13 +102,13 @@ impl Delivery {
     }
 
     /// Sends what a client does not know yet.
-    async fn attempt(&self, id: &str, told: &mut Told, failures: &mut u32) -> Waiting {
-        let owned = (id.to_owned(), told.clone(), self.sender.contact.clone());
+    async fn attempt(&self, id: &str, known: &mut ClientKnowledge, failures: &mut u32) -> Waiting {
+        let owned = (id.to_owned(), known.clone(), self.sender.contact.clone());
         let caller = self.caller(id);
         let prepared = self
             .service
             .run(&caller, "push", move |services| push_messages::prepare(services, &owned.0, &owned.1, &owned.2));
-        let PreparedMessages { target, messages, told: next, change } = match prepared.await {
+        let PreparedMessages { target, messages, known: next, change } = match prepared.await {
             Ok(Prepared::Send(prepared)) => prepared,
             Ok(Prepared::Nothing(change)) => return Waiting::ForChange(change),
             Ok(Prepared::Ended(reason)) => return self.end(id, reason).await,
@@ -130,7 +130,7 @@ impl Delivery {
             }
         }
         *failures = 0;
-        *told = next;
+        *known = next;
         Waiting::ForChange(change)
     }
 

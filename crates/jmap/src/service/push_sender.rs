@@ -1,7 +1,8 @@
 //! Sends one message to a push service (RFC 8030): one connection, one request, and the header of the answer.
 //!
 //! Every connection is made to an address that was checked after its look-up, so a name server cannot answer
-//! differently later. Redirections are not followed, the body of the answer is not read, and all of it has one deadline.
+//! differently later. Redirections are not followed, the body of the answer is not read, and there is one deadline for
+//! everything.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};

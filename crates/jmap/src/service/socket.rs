@@ -1,8 +1,8 @@
 //! `/jmap/ws`: requests and push over WebSocket (RFC 6455, RFC 8887), by HTTP/1.1.
 //!
-//! The handshake logs in like any other request, and pages of foreign origins are refused before it, so that no page can
-//! use the session of a person (cross-site WebSocket hijacking). The connection ends with the login: with the session
-//! of a browser, and with a change of the account.
+//! The handshake logs in like any other request, and pages of foreign origins are refused before it, so that no page
+//! can use the session of a person (cross-site WebSocket hijacking). The connection ends with the login: with the
+//! session of a browser, and with a change of the account.
 //!
 //! A connection that waits holds no worker. Each message is a job, and up to as many of them run at the same time as an
 //! account may have requests; then nothing more is read. What arrives, and answers that wait for the client, take
@@ -302,7 +302,7 @@ impl Socket {
         }
     }
 
-    /// Tells a change of states.
+    /// Sends a change of states.
     async fn tell(&mut self, event: Option<StateEvent>) -> Result<(), End> {
         let Some(StateEvent { identifier, mut change }) = event else {
             return Err(End::Closed(CloseCode::Again, "the states cannot be read now"));

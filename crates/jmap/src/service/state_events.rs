@@ -1,7 +1,7 @@
 //! The changes of states that a client is told: shared by the event source and WebSocket.
 //!
-//! Waiting holds no worker: it ends with a change of one of the mail files that the person may read. After a change, one
-//! job computes the states, and the event has those that differ from what the client was told before.
+//! Waiting holds no worker: it ends with a change of one of the mail files that the person may read. After a change,
+//! one job computes the states, and the event has those that differ from what the client was told before.
 
 use std::pin::Pin;
 use std::sync::Arc;

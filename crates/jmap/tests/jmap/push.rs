@@ -251,7 +251,7 @@ fn check_identification(world: &World, service: &PushService, received: &Receive
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verified_client_is_told_changes_that_only_it_can_read() {
+async fn a_verified_client_receives_changes_that_only_it_can_read() {
     let mut service = PushService::start().await;
     let (server, _pushing) = start(&service).await;
     let world = &server.world;

@@ -105,7 +105,7 @@ async fn requests_and_errors_have_the_identifier_of_the_client() {
 }
 
 #[tokio::test]
-async fn changes_are_told_until_push_is_disabled() {
+async fn changes_are_sent_until_push_is_disabled() {
     let server = Server::start(World::new()).await;
     let mut client = server.connect("alice").await;
     client.send(&enable(&json!(["Email", "Mailbox"]), None)).await;
