@@ -26,8 +26,9 @@ pub struct Caller {
     pub login: String,
     /// The rights of the login, which an application password may restrict.
     pub scope: Scope,
-    /// The name of the session by which the party is logged in, or [`crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX`] and the identifier
-    /// of an application password, or an empty text for the password of the account.
+    /// The name of the session by which the party is logged in, or
+    /// [`crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX`] and the identifier of an application password, or an
+    /// empty text for the password of the account.
     pub credential: String,
 }
 
