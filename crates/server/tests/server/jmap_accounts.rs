@@ -26,7 +26,7 @@ impl World {
         let instance = &sample.instance;
         let accounts = ServerJmapAccounts {
             directory: Arc::clone(&instance.directory),
-            logins: Logins::new(instance, Arc::default()),
+            logins: Logins::new(instance, Arc::default(), admin::sessions::open(instance).expect("they open")),
             mail: Arc::clone(&instance.mail),
             shared: SharedMailFiles::new(&instance.databases),
             full_text: Arc::clone(&instance.full_text),
