@@ -9,7 +9,8 @@ use base::sync::{Mutex, MutexGuard};
 use mail::mailbox::{MailFile, MailSnapshot};
 use notes::Grant;
 
-use crate::backend::{AccountInfo, AccountRights, Caller, Services};
+use crate::account_rights::AccountRights;
+use crate::backend::{AccountInfo, Caller, Services};
 use crate::error::{MethodError, MethodResult};
 use crate::state;
 use crate::table::{MessageRow, MessageTable};

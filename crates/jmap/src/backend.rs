@@ -9,9 +9,9 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
-use notes::{AclFlags, AclLevel, Grant};
 use search::FullTextIndex;
 
+pub use crate::account_rights::AccountRights;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::principal::Principals;
@@ -26,8 +26,9 @@ pub struct Caller {
     pub login: String,
     /// The rights of the login, which an application password may restrict.
     pub scope: Scope,
-    /// The name of the session by which the party is logged in, or [`crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX`] and the identifier
-    /// of an application password, or an empty text for the password of the account.
+    /// The name of the session by which the party is logged in, or
+    /// [`crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX`] and the identifier of an application password, or an
+    /// empty text for the password of the account.
     pub credential: String,
 }
 
@@ -56,26 +57,7 @@ pub struct AccountInfo {
     pub owner: Option<String>,
 }
 
-/// The rights that the access control list of a mail file grants to a caller, from level Reader on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AccountRights {
-    /// `true` if the caller can change nothing.
-    pub is_read_only: bool,
-    /// `true` if the caller may create, change and delete mailboxes.
-    pub may_create_mailboxes: bool,
-}
-
 impl AccountRights {
-    /// Returns the rights of a grant.
-    #[must_use]
-    pub fn of(grant: &Grant) -> Self {
-        Self {
-            is_read_only: grant.level() < AclLevel::Author,
-            may_create_mailboxes: grant.flags().contains(AclFlags::CREATE_FOLDER)
-                || grant.level() >= AclLevel::Designer,
-        }
-    }
-
     /// Returns the rights that are left to a login with a scope.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {

@@ -9,8 +9,8 @@
 //! | `identities` | the identities that were changed, created and destroyed |
 //! | `forgotten` | the last change of destroyed identities that are not among them any more |
 //!
-//! Each identity has its properties, `isDestroyed`, and the changes with which it was `created` and `changed`: a modseq in
-//! the form for clients, or `last` for the last change of the document, whose modseq is only known after it. Another
+//! Each identity has its properties, `isDestroyed`, and the changes with which it was `created` and `changed`: a modseq
+//! in the form for clients, or `last` for the last change of the document, whose modseq is only known after it. Another
 //! replica does not know the modseqs, so there the changes before the first one cannot be calculated.
 //!
 //! The state is the modseq of the profile and a digest of what the directory says, because the directory keeps no

@@ -6,7 +6,7 @@
 //! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
-//! | [`account`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
+//! | [`account`], [`account_rights`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
 //! | [`state`], [`changes`], [`query`], [`sort`] | states and `/changes`; lists and orders |
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
@@ -28,6 +28,7 @@
 //! Not covered yet: MDN.
 
 pub mod account;
+pub mod account_rights;
 pub mod arguments;
 pub mod backend;
 pub mod blob;

@@ -11,7 +11,7 @@ use mail::mailbox::MailSnapshot;
 use notes::{AclFlags, AclLevel, FolderDesign, Grant};
 use serde_json::{Value, json};
 
-use crate::backend::AccountRights;
+use crate::account_rights::AccountRights;
 
 /// The item of a folder with its special use, as crate `mail` writes it.
 pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";

@@ -62,8 +62,8 @@ pub trait Principals: Send + Sync {
     /// Returns the state, which every change of a principal changes.
     fn state(&self) -> mail::Result<String>;
 
-    /// Calls `each` for the people and groups, up to a bounded number of each, and besides for those with exactly one of
-    /// these names or addresses, whose case does not count. No principal is passed twice.
+    /// Calls `each` for the people and groups, up to a bounded number of each, and besides for those with exactly one
+    /// of these names or addresses, whose case does not count. No principal is passed twice.
     fn for_each(&self, exact: &[String], each: &mut dyn FnMut(&PrincipalInfo)) -> mail::Result<()>;
 
     /// Returns the principal with an identifier.

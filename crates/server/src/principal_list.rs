@@ -1,9 +1,9 @@
 //! The principals of JMAP: the people and groups of the directory.
 //!
 //! Everybody who may log in sees them, as in Domino's directory and in the look-up of addresses of the lite web mail.
-//! Disabled people, deny lists and groups of servers are left out. The list of all is kept until the directory changes.
-//! It has at most [`ADDRESS_SCAN_MAX`] people and as many groups, in the order of their addresses; in larger directories
-//! the others are found by their exact name or address.
+//! Disabled people, deny lists and groups of servers are left out. The list is kept until the directory changes.
+//! It has at most [`ADDRESS_SCAN_MAX`] people and as many groups, in the order of their addresses; in larger ones,
+//! people and groups beyond that are found by their exact name or address.
 
 use std::collections::HashSet;
 use std::sync::Arc;

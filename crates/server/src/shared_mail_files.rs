@@ -90,7 +90,7 @@ impl SharedMailFiles {
         for _ in 0..CHANGED_LISTS_MAX {
             let Some(number) = lists.waiting.pop_first() else { break };
             if let Err(error) = self.read(lists, number) {
-                tracing::error!(target: "jmap", %error, "the access control list of database {} cannot be read", number.0);
+                tracing::error!(target: "jmap", %error, number = number.0, "an access control list cannot be read");
                 lists.remove(number);
             }
         }

@@ -1,5 +1,5 @@
-//! Identity/changes (RFC 8621 §6.2): exact for what the person has changed, and `cannotCalculateChanges` after a change of
-//! the directory, which keeps no history.
+//! Identity/changes (RFC 8621 §6.2): exact for what the person has changed, and `cannotCalculateChanges` after a change
+//! of the directory, which keeps no history.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! VacationResponse (RFC 8621 §8): the out of office reply of a mail file, in its profile document `OutOfOfficeProfile`.
+//! VacationResponse (RFC 8621 §8): the out of office reply of a mail file, in its profile document
+//! `OutOfOfficeProfile`.
 //!
 //! | item | content |
 //! |---|---|
