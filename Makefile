@@ -49,7 +49,7 @@ bench: build ## measure against Postfix, Dovecot and others, write docs/performa
 	scripts/bench "$(DOUBLET)"
 
 soak: build ## run the long forms: crash loop, faults, replication, worst requests, thousands of seeds, long fuzzing
-	@scripts/need test
-	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster worst --seconds 600
+	@scripts/need soak
+	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster http-attack worst --seconds 600
 	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 2000000

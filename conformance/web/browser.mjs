@@ -43,7 +43,7 @@ export async function startCanary() {
 // Starts the browser. With a canary, all host names but `localhost` lead there.
 export function launch(canary) {
   const rules = canary ? [`--host-resolver-rules=MAP * 127.0.0.1:${canary.port}, EXCLUDE localhost`] : [];
-  return chromium.launch({ executablePath: program, args: ["--no-sandbox", ...rules] });
+  return chromium.launch({ executablePath: program, args: ["--no-sandbox", "--renderer-process-limit=4", ...rules] });
 }
 
 // Opens the web mail and logs in.

@@ -1,5 +1,5 @@
 // The corpus of hostile messages in Chromium, with scripts on so that a hole shows. All messages are in the inbox. Each is
-// opened in every form: text, its own look, reply, reply to all, forward, source, images. Its own look is opened once with
+// opened in every form: text, its own look, reply, forward, source, images. Its own look is opened once with
 // and once without the Content Security Policy, so that the sanitizer must hold alone.
 //
 // The canary hears nothing, no script runs (a dialog is the marker), the console is silent (Chromium reports there what a
@@ -9,7 +9,7 @@ import assert from "node:assert/strict";
 
 import { assertNothing, base, enter, launch, startCanary } from "./browser.mjs";
 
-const TABS = 3;
+const WORKERS = 2;
 const canary = await startCanary();
 const browser = await launch(canary);
 const found = { scripts: [], console: [], navigations: [], pages: [], downloads: [], requests: [] };
@@ -33,12 +33,11 @@ function watch(context, expected) {
   });
 }
 
-async function tabs(context, expected) {
+async function newTab(context, expected) {
   expected.isOpening = true;
-  const opened = [];
-  while (opened.length < TABS) opened.push(await context.newPage());
+  const page = await context.newPage();
   expected.isOpening = false;
-  return opened;
+  return page;
 }
 
 // A page that is as hostile as can be must be noticed by everything that watches.
@@ -67,9 +66,9 @@ async function addressesOfMessages(page) {
   const messages = [];
   for (;;) {
     messages.push(...await page.$$eval("tbody a", (links) => links.map((link) => link.href)));
-    const older = page.getByRole("link", { name: "Older", exact: true }).first();
-    if (!(await older.count())) return messages;
-    await older.click();
+    const next = page.getByRole("link", { name: "Next", exact: true }).first();
+    if (!(await next.count())) return messages;
+    await next.click();
   }
 }
 
@@ -80,23 +79,24 @@ async function visit(page, expected, address) {
   assert.equal(page.url(), address, "the page has moved");
 }
 
-// Opens a message in every form.
-async function openMessage(address, tab, look, expected, context) {
-  await visit(tab, expected, address);
-  const files = await tab.$$eval('[aria-labelledby="files"] a', (links) => links.map((link) => link.href));
-  const hasLook = await tab.getByRole("link", { name: "Show its own look (HTML)" }).count();
+// Opens a message in every form. Each tab has pages of one kind, for which Chromium needs no new process.
+async function openMessage(address, tabs, expected, context) {
+  const { page, sandbox, open } = tabs;
+  await visit(page, expected, address);
+  const files = await page.$$eval('[aria-labelledby="files"] a', (links) => links.map((link) => link.href));
+  const hasLook = await page.getByRole("link", { name: "Show its own look (HTML)" }).count();
   const [folder, uid] = address.split("/").slice(-2);
-  for (const kind of ["reply", "all", "forward"]) await visit(tab, expected, `${base}/lite/compose?${kind}=${folder}.${uid}`);
-  await visit(tab, expected, `${address}/raw`);
+  for (const kind of ["reply", "forward"]) await visit(page, expected, `${base}/lite/compose?${kind}=${folder}.${uid}`);
+  await visit(sandbox, expected, `${address}/raw`);
   if (hasLook) {
-    await visit(tab, expected, `${address}/html`);
-    await visit(look, expected, `${address}/html`);
+    await visit(sandbox, expected, `${address}/html`);
+    await visit(open, expected, `${address}/html`);
     // Two frames, so that animations and things that happen "at once" have begun, and a pointer and a key for others.
-    await look.mouse.move(30, 30);
-    await look.keyboard.press("Tab");
-    await look.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await open.mouse.move(30, 30);
+    await open.keyboard.press("Tab");
+    await open.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
-  for (const file of files) await openFile(file, look, expected, context);
+  for (const file of files) await openFile(file, open, expected, context);
 }
 
 async function openFile(file, look, expected, context) {
@@ -120,16 +120,22 @@ async function openAll() {
   const messages = await addressesOfMessages(entered);
   watch(context, expected);
   watch(open, expected);
-  const [closed, looks] = [await tabs(context, expected), await tabs(open, expected)];
   const waiting = [...messages];
-  await Promise.all(closed.map(async (tab, index) => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) await openMessage(next, tab, looks[index], expected, context);
-  }));
+  const openWaiting = async (tabs) => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) await openMessage(next, tabs, expected, context);
+  };
+  const workers = [];
+  for (let number = 0; number < WORKERS; number += 1) {
+    const tabs = { page: await newTab(context, expected), sandbox: await newTab(context, expected), open: await newTab(open, expected) };
+    workers.push(openWaiting(tabs));
+  }
+  await Promise.all(workers);
+  const page = await newTab(context, expected);
   for (const words of ["hostile", "script", "alert", "%22%3E%3Csvg"]) {
-    await visit(closed[0], expected, `${base}/lite/search?q=${words}`);
+    await visit(page, expected, `${base}/lite/search?q=${words}`);
   }
   for (let number = 1; number <= Math.ceil(messages.length / 50); number += 1) {
-    await visit(closed[0], expected, `${messages[0].replace(/\/[0-9]+$/, "")}?page=${number}`);
+    await visit(page, expected, `${messages[0].replace(/\/[0-9]+$/, "")}?page=${number}`);
   }
   return { messages: messages.length, pages: expected.addresses.size };
 }

@@ -24,7 +24,7 @@ from . import corpus, sending
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet")
 INSTALL_TIME_MAX_S = 600
-BROWSER_TIME_MAX_S = 1200
+BROWSER_TIME_MAX_S = 2400
 LOGIN = "ann@acme.test"
 TARGET_LOGIN = "tom@acme.test"
 FULL_LOGIN = "fay@acme.test"

@@ -38,15 +38,20 @@ impl Form {
         let limits = BodyLimits { bytes_max, pause_max: FORM_PAUSE_MAX };
         let received = receive(headers, body, limits, memory).await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let mut form = if is_media_type(kind, "multipart/form-data") {
-            Self::parse_multipart(kind, received.bytes).await?
-        } else if is_media_type(kind, "application/x-www-form-urlencoded") {
-            Self::parse_urlencoded(&received.bytes)?
-        } else {
-            return Err(Error::Invalid("the request is not a form".to_owned()));
-        };
+        let mut form = Self::parse(kind, received.bytes).await?;
         form.permit = Some(received.permit);
         Ok(form)
+    }
+
+    /// Reads a form that was received, by its media type.
+    pub(crate) async fn parse(kind: &str, bytes: Vec<u8>) -> Result<Self> {
+        if is_media_type(kind, "multipart/form-data") {
+            Self::parse_multipart(kind, bytes).await
+        } else if is_media_type(kind, "application/x-www-form-urlencoded") {
+            Self::parse_urlencoded(&bytes)
+        } else {
+            Err(Error::Invalid("the request is not a form".to_owned()))
+        }
     }
 
     /// Reads the fields of a query or of a form without files.

@@ -18,6 +18,7 @@
 //! | [`sanitizer`], [`style_attribute`] | HTML of messages without anything active or remote |
 //! | [`outgoing`] | the message that the composer writes |
 //! | [`shown_text`] | texts of strangers, made safe to look at |
+//! | [`fuzz`] | entry points for fuzzing |
 //! | [`error`], [`limits`] | errors as pages; all limits |
 //!
 //! Invariants:
@@ -35,6 +36,7 @@ pub mod credential_backend;
 pub mod error;
 pub mod form;
 pub mod form_token;
+pub mod fuzz;
 pub mod layout;
 pub mod limits;
 pub mod mail_folders;

@@ -115,6 +115,11 @@ const ATTRIBUTES: [&str; 14] = [
     "width",
 ];
 
+/// Returns `true` for the name of an element that stays.
+pub(crate) fn is_permitted(element: &str) -> bool {
+    TAGS.contains(&element) || MORE_TAGS.contains(&element)
+}
+
 /// Removes everything active and remote from HTML. `images` are the images of the message by their `Content-ID`, as
 /// `data:` addresses.
 #[must_use]

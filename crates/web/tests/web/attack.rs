@@ -219,3 +219,25 @@ proptest! {
         prop_assert_eq!(sanitize(&clean, &images()), clean);
     }
 }
+
+#[test]
+fn the_entry_points_for_fuzzing_accept_the_corpus_and_their_seeds() {
+    for message in messages() {
+        web::fuzz::message(&message.raw);
+        for html in &message.html {
+            web::fuzz::html(html.as_bytes());
+        }
+    }
+    let check = |target: &str, run: fn(&[u8])| {
+        let folder = format!("{}/../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        let files = std::fs::read_dir(&folder).expect("the target has seeds");
+        for file in files {
+            let seed = std::fs::read(file.expect("a file").path()).expect("a file that can be read");
+            for end in (0..=seed.len()).rev().step_by(7) {
+                run(&seed[..end]);
+            }
+        }
+    };
+    check("web_form", web::fuzz::form);
+    check("web_request", web::fuzz::request);
+}
