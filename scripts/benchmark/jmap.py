@@ -12,12 +12,17 @@ import statistics
 import time
 import urllib.parse
 
+from harness.processes import wait_for
+
 from .browser import Browser
 from .letters import RARE_WORD, letters, write_mbox
 
 CLIENTS = 50
 MESSAGES = 1_000
 PAGE = 50
+# The index of a server is complete if it has used less than this part of a processor for so long. A change waits 5 s for the index.
+QUIET_S, QUIET_PART = 8, 0.02
+INDEX_TIME_MAX_S = 900
 # The users of the mix are 1 to 50. These have the large mailboxes.
 SMALL_USER, LARGE_USER = 61, 62
 USERS = 62
@@ -78,8 +83,7 @@ def path(call, name, where):
 
 
 def mix(server, rounds, clients=CLIENTS):
-    """50 clients at a time, each with a mailbox of its own, do what a mail program does. Loads the mailboxes before."""
-    load_mix(server, clients)
+    """50 clients at a time, each with a mailbox of its own, do what a mail program does."""
     everyone = [Client(server, user) for user in range(1, clients + 1)]
     with concurrent.futures.ThreadPoolExecutor(clients) as hands:
         list(hands.map(lambda one: one_round(one, random.Random(one.account)), everyone))
@@ -97,6 +101,14 @@ def load_mix(server, clients):
     """Fills the mailboxes of the mix."""
     for user in range(1, clients + 1):
         fill(server, user, MESSAGES)
+    wait_for("the index to be complete", lambda: is_quiet(server), INDEX_TIME_MAX_S, 0)
+
+
+def is_quiet(server):
+    """Returns True if a server has used little processor time for some seconds."""
+    before = server.cpu_seconds()
+    time.sleep(QUIET_S)
+    return server.cpu_seconds() - before < QUIET_S * QUIET_PART
 
 
 def fill(server, user, count, size=4_000, is_indexed=True):

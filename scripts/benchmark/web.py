@@ -111,7 +111,7 @@ def mix(bench):
         for name, figures in found.items():
             bench.report.note("jmap mix", name, jmap.middle(figures))
 
-    with_peer(bench, "jmap mix", Cyrus, work)
+    with_peer(bench, "jmap mix", Cyrus, work, settings={"full_text.new_mail_files": "immediate"})
 
 
 def lists(bench):
