@@ -25,7 +25,6 @@ QUIET_S, QUIET_PART = 8, 0.02
 INDEX_TIME_MAX_S = 900
 # The users of the mix are 1 to 50. These have the large mailboxes.
 SMALL_USER, LARGE_USER = 61, 62
-USERS = 62
 FOLDER = "Projects"
 USING = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"]
 ROW = ["id", "threadId", "mailboxIds", "keywords", "from", "subject", "receivedAt", "size", "hasAttachment", "preview"]
@@ -196,10 +195,10 @@ def churn(client, passes):
         passed += len(ids)
 
 
-def lists(server, large, samples, turns=5):
-    """Compares pages of a large and of a small inbox in turns, then the changes of the large one, then pages after churn."""
+def lists(server, large, samples, pair=0, turns=3):
+    """Compares pages of a large and of a small inbox in turns, then the changes in both. Each pair of inboxes has users of its own."""
     clients = {}
-    for name, user, count in (("small", SMALL_USER, MESSAGES), ("large", LARGE_USER, large)):
+    for name, user, count in (("small", SMALL_USER + 2 * pair, MESSAGES), ("large", LARGE_USER + 2 * pair, large)):
         fill(server, user, count, 1_000, is_indexed=False)
         clients[name] = Client(server, user)
         clients[name].find_boxes()
