@@ -1,6 +1,6 @@
 """JMAP: the mix of a mail program with 50 clients against Cyrus, pages of long lists, and changes of large mailboxes.
 
-The same client speaks to both servers, over TLS on connections that stay open, and logs in with each request (Basic).
+The same client speaks to both servers, over TLS on connections that stay open, logs in with each request (Basic), and accepts gzip: with brotli, most of the processor time of Cyrus is that of the compressor.
 """
 
 import base64
@@ -38,7 +38,7 @@ class Client:
     def __init__(self, server, user):
         name = f"{user}bench" if server.name == "Cyrus" else f"{user}bench@bench.test"
         self.browser = Browser(server.port("https"))
-        self.login = {"Authorization": "Basic " + base64.b64encode(f"{name}:{server.password}".encode()).decode()}
+        self.login = {"Authorization": "Basic " + base64.b64encode(f"{name}:{server.password}".encode()).decode(), "Accept-Encoding": "gzip"}
         session = json.loads(self.browser.request("GET", "/jmap/session" if server.name != "Cyrus" else "/jmap/", headers=self.login).text())
         self.api = urllib.parse.urlsplit(session["apiUrl"]).path
         self.account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"]
