@@ -64,7 +64,6 @@ pub struct Server {
     pub address: SocketAddr,
     pub sessions: Arc<Sessions>,
     pub shutdown: Shutdown,
-    pub pool: WorkerPool,
     pub service: Arc<Service>,
     /// The signals that end connections because their account was changed.
     pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
@@ -113,7 +112,7 @@ impl Server {
                 tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
             }
         });
-        Self { world, address, sessions, shutdown, pool, service, terminations, served, accepting }
+        Self { world, address, sessions, shutdown, service, terminations, served, accepting }
     }
 
     /// Begins a session of a person in a browser, and returns its cookie.
