@@ -140,7 +140,7 @@ pub fn sanitize(html: &str, images: &Arc<HashMap<String, String>>) -> String {
     as_text(&builder, &current)
 }
 
-/// Sanitizes the HTML of several parts of a message, each on its own. The limits are those of all together.
+/// Returns the HTML of several parts of a message, each sanitized on its own. The limits are those of all together.
 #[must_use]
 pub fn sanitize_parts(parts: &[String], images: &Arc<HashMap<String, String>>) -> Vec<String> {
     let is_together_too_complex = parts.len() > 1 && is_too_complex(&parts.concat());

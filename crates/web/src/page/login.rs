@@ -21,6 +21,7 @@ use wire::Peer;
 
 use crate::answer;
 use crate::error::{Error, Result};
+use crate::form::Form;
 use crate::form_token::FormSecret;
 use crate::layout::Layout;
 use crate::limits::FORM_BYTES_MAX;
@@ -72,11 +73,9 @@ pub(crate) async fn submit(
     body: Body,
 ) -> Result<Response> {
     let peer = context.peer;
-    let secret = FormSecret::of_session(cookie(&headers, cookie_name(&peer)).unwrap_or_default());
-    let memory = service.memory_of(&peer);
-    let (fields, state) = receive_form(&headers, body, FORM_BYTES_MAX, (&secret, &memory)).await?;
+    let (fields, state) = receive_public_form(&service, &peer, &headers, body).await?;
     let name = fields.text("name").trim();
-    if state == TokenState::Stale || cookie(&headers, cookie_name(&peer)).is_none() {
+    if state == TokenState::Stale {
         let failure =
             "The form was too old, or your browser does not accept cookies. Allow cookies of this site and try again.";
         let failure = Some((StatusCode::FORBIDDEN, failure));
@@ -105,9 +104,7 @@ pub(crate) async fn submit_code(
     body: Body,
 ) -> Result<Response> {
     let peer = context.peer;
-    let secret = FormSecret::of_session(cookie(&headers, cookie_name(&peer)).unwrap_or_default());
-    let memory = service.memory_of(&peer);
-    let (fields, state) = receive_form(&headers, body, FORM_BYTES_MAX, (&secret, &memory)).await?;
+    let (fields, state) = receive_public_form(&service, &peer, &headers, body).await?;
     if state == TokenState::Stale {
         return Err(Error::StaleForm);
     }
@@ -126,6 +123,20 @@ pub(crate) async fn submit_code(
         }
         Err(CodeRefusal::Login(error)) => Ok(code_form(&service, &peer, &headers, (token, Some(refusal(error))))),
     }
+}
+
+/// Reads a form of somebody who is not logged in. Its token belongs to the cookie of the login form; without the
+/// cookie, it is stale.
+async fn receive_public_form(
+    service: &Service,
+    peer: &Peer,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Form, TokenState)> {
+    let cookie = cookie(headers, cookie_name(peer));
+    let secret = FormSecret::of_session(cookie.unwrap_or_default());
+    let (fields, state) = receive_form(headers, body, FORM_BYTES_MAX, (&secret, &service.memory_of(peer))).await?;
+    Ok((fields, if cookie.is_none() { TokenState::Stale } else { state }))
 }
 
 /// Begins the session of somebody who is logged in, and sends the browser to the inbox.
