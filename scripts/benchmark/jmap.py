@@ -189,7 +189,7 @@ def churn(client, passes):
     """Moves messages out of the inbox and back, a page at a time, until `passes` messages have passed."""
     passed = 0
     while passed < passes:
-        ids = client.list_page(passed % 1_000, 100)[0]["ids"]
+        ids = client.list_page(passed % 500, 100)[0]["ids"]
         for box in (FOLDER, "inbox"):
             client.call("Email/set", {"update": {one: {"mailboxIds": {client.boxes[box]: True}} for one in ids}})
         passed += len(ids)

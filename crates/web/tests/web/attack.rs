@@ -241,3 +241,22 @@ fn the_entry_points_for_fuzzing_accept_the_corpus_and_their_seeds() {
     check("web_form", web::fuzz::form);
     check("web_request", web::fuzz::request);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn spliced_messages_are_harmless(
+        chosen in prop::sample::select(messages().into_iter().map(|message| message.raw).collect::<Vec<_>>()),
+        other in prop::sample::select(messages().into_iter().map(|message| message.raw).collect::<Vec<_>>()),
+        (cut, start, byte) in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()),
+    ) {
+        let mut raw = chosen[..cut.index(chosen.len() + 1)].to_vec();
+        if byte < 64 {
+            raw.push(byte);
+        }
+        raw.extend_from_slice(&other[start.index(other.len() + 1)..]);
+        web::fuzz::message(&raw);
+        web::fuzz::html(&raw);
+    }
+}
