@@ -230,7 +230,8 @@ impl Authenticator {
         self.login_pool.run_awaited(label, check).await.map_err(|_| LoginError::Unavailable)?
     }
 
-    async fn session_caller(
+    /// Returns the person of a session with a token, and counts the use.
+    pub async fn session_caller(
         &self,
         context: &RequestContext,
         token: &str,

@@ -9,9 +9,10 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
 use base::{Uid, ViewId};
-use mail::mailbox::{Folder, MailSnapshot, SpecialUse};
+use mail::mailbox::{Folder, MailFile, MailSnapshot, SpecialUse};
 use mail::mime::MimeSource as _;
 use notes::{FolderEntry, Marks};
+use store::Ticket;
 
 use crate::answer;
 use crate::error::{Error, Result};
@@ -171,12 +172,14 @@ impl Order {
 
 /// Sends the browser to the inbox.
 pub(crate) async fn inbox(visit: Visit) -> Result<Response> {
-    let inbox = visit.run("inbox", |file| {
-        let snapshot = file.snapshot()?;
-        let inbox = snapshot.folder("INBOX")?.ok_or(Error::NotFound("the inbox"))?;
-        Ok((inbox.id.0, snapshot.ticket()))
-    });
-    Ok(answer::redirect(&format!("/lite/folder/{}", inbox.await?)))
+    Ok(answer::redirect(&visit.run("inbox", inbox_address).await?))
+}
+
+/// Returns the address of the inbox.
+pub(crate) fn inbox_address(file: &MailFile) -> Result<(String, Ticket)> {
+    let snapshot = file.snapshot()?;
+    let inbox = snapshot.folder("INBOX")?.ok_or(Error::NotFound("the inbox"))?;
+    Ok((format!("/lite/folder/{}", inbox.id.0), snapshot.ticket()))
 }
 
 /// Shows a page of a list.

@@ -16,7 +16,7 @@ use base::hex;
 use http::RequestContext;
 use http::login::{BegunLogin, CodeRefusal, cookie, session_cookie};
 use http::sessions::SessionLogin;
-use sasl::{LoginError, PasswordRequest};
+use sasl::{LoginError, LoginProtocol, PasswordRequest};
 use wire::Peer;
 
 use crate::answer;
@@ -25,6 +25,7 @@ use crate::form::Form;
 use crate::form_token::FormSecret;
 use crate::layout::Layout;
 use crate::limits::FORM_BYTES_MAX;
+use crate::page::list;
 use crate::service::Service;
 use crate::visit::{TokenState, Visit, receive_form, session_token};
 
@@ -152,12 +153,21 @@ async fn enter(
     let begun = authenticator.begin_session(context, headers, login, session_token(&peer, headers)).await;
     let token = begun.map_err(|_| Error::Unavailable)?;
     let seconds = authenticator.sessions().age_max().as_secs();
-    let mut response = answer::redirect("/lite/");
+    let mut response = answer::redirect(&first_page(service, context, &token).await);
     let cookies = [session_cookie(&peer, &token, seconds), login_cookie(&peer, "", 0)];
     for cookie in cookies.into_iter().flatten() {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     Ok(response)
+}
+
+/// Returns the address of the page after the login: the inbox itself, because each redirection costs a round trip. If it
+/// cannot be opened now, the page behind `/lite/` says why.
+async fn first_page(service: &Service, context: &RequestContext, token: &str) -> String {
+    let caller = service.services.authenticator.session_caller(context, token, LoginProtocol::Http).await;
+    let Ok(caller) = caller else { return "/lite/".to_owned() };
+    let found = service.run_in_file(&caller, "inbox", list::inbox_address).await;
+    found.unwrap_or_else(|_| "/lite/".to_owned())
 }
 
 /// Logs out.
