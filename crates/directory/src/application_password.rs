@@ -23,9 +23,6 @@ use crate::scram::ScramKeys;
 /// Version of the stored form.
 const VERSION: &str = "1";
 
-/// The salt of new SCRAM keys if the person has none.
-const SALT_BYTES: usize = 16;
-
 /// Number of symbols: 100 bits.
 pub(crate) const SYMBOLS: usize = 20;
 
@@ -154,12 +151,12 @@ impl Person {
         self.scram.as_ref().into_iter().chain(of_applications).next()
     }
 
-    /// Adds an application password. Returns it, and the text that only the person gets. `iterations` are those of new
-    /// SCRAM keys; `None` makes none.
+    /// Adds an application password. Returns it, and the text that only the person gets. Its SCRAM keys have the
+    /// challenge of others; `None` makes none.
     pub(crate) fn add_application_password(
         &mut self,
         new: &NewApplicationPassword,
-        iterations: Option<u32>,
+        challenge: Option<&ScramKeys>,
         (now, random): (Timestamp, &dyn Random),
     ) -> Result<(ApplicationPassword, String)> {
         new.check()?;
@@ -168,14 +165,7 @@ impl Person {
         }
         let NewCode { code, text } = Code::<SYMBOLS>::generate(random);
         let digest = code.digest();
-        let scram = iterations.map(|iterations| match self.scram_challenge() {
-            Some(known) => ScramKeys::derive(text.as_bytes(), &known.salt, known.iterations),
-            None => {
-                let mut salt = [0; SALT_BYTES];
-                random.fill(&mut salt);
-                ScramKeys::derive(text.as_bytes(), &salt, iterations)
-            }
-        });
+        let scram = challenge.map(|known| ScramKeys::derive(text.as_bytes(), &known.salt, known.iterations));
         let mut protocols = new.protocols.clone();
         protocols.sort_unstable();
         protocols.dedup();
@@ -203,7 +193,7 @@ mod tests {
         let mut person = ann();
         let random = SeededRandom::new(7);
         let all = new(&[LoginProtocol::Imap, LoginProtocol::Pop3, LoginProtocol::Imap], LoginScope::All);
-        let made = person.add_application_password(&all, Some(4_096), (Timestamp(5), &random));
+        let made = person.add_application_password(&all, ann().scram.as_ref(), (Timestamp(5), &random));
         let (added, text) = made.expect("it is valid");
         assert_eq!(ApplicationPassword::from_text(&added.to_text()), Some(added.clone()));
         assert_eq!(added.protocols, [LoginProtocol::Imap, LoginProtocol::Pop3]);
@@ -224,8 +214,11 @@ mod tests {
         let imap = new(&[LoginProtocol::Imap], LoginScope::All);
         for scram in [ann().scram, None] {
             let mut person = Person { scram, ..ann() };
+            let decoy = ScramKeys::decoy(&[7; 32], "ann", 5_000);
             for _ in 0..3 {
-                person.add_application_password(&imap, Some(5_000), (Timestamp(5), &random)).expect("it is valid");
+                let challenge = person.scram_challenge().unwrap_or(&decoy).clone();
+                let added = person.add_application_password(&imap, Some(&challenge), (Timestamp(5), &random));
+                added.expect("it is valid");
             }
             let challenge = person.scram_challenge().expect("there are keys").clone();
             let is_same = |keys: &ScramKeys| (&keys.salt, keys.iterations) == (&challenge.salt, challenge.iterations);

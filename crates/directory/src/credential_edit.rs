@@ -22,9 +22,15 @@ impl Directory {
         login: &str,
         new: &NewApplicationPassword,
     ) -> Result<(ApplicationPassword, String)> {
-        let iterations = self.options().passwords.scram_iterations;
+        let has_scram = self.options().passwords.scram_iterations.is_some();
+        // Without other keys, the challenge stays the one that everybody without keys has, so that it reveals nothing.
+        let challenge = has_scram.then(|| self.scram_challenge_of(login)).transpose()?;
         let sources = (self.credentials().now(), self.random());
-        self.person_change(login, |person| person.add_application_password(new, iterations, sources))
+        self.person_change(login, |person| {
+            let known = person.scram_challenge().cloned();
+            let challenge = challenge.as_ref().map(|challenge| known.as_ref().unwrap_or(challenge));
+            person.add_application_password(new, challenge, sources)
+        })
     }
 
     /// Removes an application password. Its sessions end.
@@ -41,16 +47,20 @@ impl Directory {
         self.person_change(login, |person| Ok(std::mem::take(&mut person.application_passwords).len()))
     }
 
-    /// Adds a second factor to a person, or replaces it, if the code shows that the authenticator has the secret.
-    /// Returns the recovery codes.
+    /// Adds a second factor to a person if the code shows that the authenticator has the secret. Returns the recovery
+    /// codes.
     ///
-    /// Returns [`Error::FactorCode`] for a wrong code.
+    /// Returns [`Error::FactorCode`] for a wrong code, and [`Error::FactorExists`] if the person has a second factor:
+    /// it is removed first.
     pub fn second_factor_set(&self, login: &str, secret: &FactorSecret, code: &str) -> Result<Vec<String>> {
         let now: Timestamp = self.credentials().now();
         if secret.step_of(code, now).is_none() {
             return Err(Error::FactorCode);
         }
         self.person_change(login, |person| {
+            if person.second_factor.is_some() {
+                return Err(Error::FactorExists);
+            }
             let (factor, texts) = SecondFactor::create(secret.clone(), now, self.random());
             person.second_factor = Some(factor);
             Ok(texts)

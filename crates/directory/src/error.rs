@@ -87,6 +87,9 @@ pub enum Error {
     /// The code is not one of the second factor.
     #[error("the code is wrong or too old; enter the one that the authenticator shows now")]
     FactorCode,
+    /// The person has a second factor, which must be removed before another one is added.
+    #[error("there is a second step already; remove it first")]
+    FactorExists,
     /// The operation would exceed a limit.
     #[error("too many {quantity}: at most {max}")]
     Limit {

@@ -14,14 +14,16 @@ impl Directory {
     pub fn check_second_factor(&self, login: &str, code: &str, from: IpAddr) -> Result<FactorProof, AuthError> {
         let credentials = self.credentials();
         let login_account = self.login_account(login)?;
-        let account = login_account.throttle_key();
+        // Codes have a count of their own. The password of the account makes no network familiar for it, so somebody
+        // who knows the password gets no further guesses from other networks.
+        let account = format!("\u{1}code of {}", login_account.throttle_key());
         let attempt = credentials.throttle().begin(&account, from).map_err(throttle_auth_error)?;
         let person = login_account.person.filter(|_| code.len() <= FACTOR_CODE_BYTES_MAX);
         let factor = person.as_ref().and_then(|person| person.second_factor());
-        let step = factor.and_then(|factor| factor.secret.step_of(code, credentials.now()));
-        if let Some(step) = step {
+        let proof = factor.and_then(|factor| factor.step_of(code, credentials.now()));
+        if let Some(proof) = proof {
             attempt.report_success();
-            return Ok(FactorProof::Step(step));
+            return Ok(proof);
         }
         if factor.is_some_and(|factor| factor.has_recovery_code(code)) {
             let taken = self.person_change(login, |person| {

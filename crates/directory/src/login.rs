@@ -197,11 +197,25 @@ impl Directory {
     /// Returns `true` if [`Directory::authenticate`] would compute no hash, because it is an application password, or
     /// the same login succeeded recently, and it is not throttled.
     pub fn is_password_known(&self, login: &str, password: &[u8], origin: &LoginOrigin) -> bool {
-        let is_known = |attempt: &PasswordAttempt| {
-            attempt.application_password(password, origin.protocol).is_some()
-                || self.credentials().verified.contains(&attempt.proof)
-        };
-        self.password_attempt(login, password, origin.ip()).is_ok_and(|attempt| is_known(&attempt))
+        if self.application_login(login, password, origin.protocol).is_ok_and(|found| found.is_some()) {
+            return true;
+        }
+        let attempt = self.password_attempt(login, password, origin.ip());
+        attempt.is_ok_and(|attempt| self.credentials().verified.contains(&attempt.proof))
+    }
+
+    /// Returns the person with a login name and the application password, if the person has it for the protocol.
+    fn application_login(
+        &self,
+        login: &str,
+        password: &[u8],
+        protocol: LoginProtocol,
+    ) -> Result<Option<(Arc<Person>, LoginPassword)>> {
+        if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
+            return Ok(None);
+        }
+        let person = self.person(login)?;
+        Ok(person.and_then(|person| application_password_of(&person, password, protocol)))
     }
 
     fn check_login(
@@ -210,29 +224,31 @@ impl Directory {
         password: &[u8],
         origin: &LoginOrigin,
     ) -> Result<AuthenticatedPerson, AuthError> {
-        let attempt = self.password_attempt(login, password, origin.ip())?;
-        if let Some((person, password)) = attempt.application_password(password, origin.protocol) {
+        // An application password cannot be guessed, so it is admitted even while guesses at the password of the account
+        // are throttled: strangers do not lock out mail clients.
+        if let Some((person, password)) = self.application_login(login, password, origin.protocol)? {
             return Ok(AuthenticatedPerson { person: self.admit(person)?, password });
         }
+        let attempt = self.password_attempt(login, password, origin.ip())?;
         let person = self.check_account_password(attempt, password, origin.ip())?;
         AuthenticatedPerson { person, password: LoginPassword::Account }.without_second_factor()
     }
 
     fn check_token(&self, token: &str, origin: &LoginOrigin) -> Result<AuthenticatedPerson, AuthError> {
-        // A token names no account, so failures count against its network only.
-        let account = format!("token from {}", origin.ip());
-        let attempt = self.credentials().throttle.begin(&account, origin.ip()).map_err(throttle_auth_error)?;
         let id = application_password::id_of_text(token);
         let found = match id.map(|id| self.find(&LookupKey::application_password(id))).transpose()?.flatten() {
             Some(Record::Person(person)) => application_password_of(&person, token.as_bytes(), origin.protocol),
             _ => None,
         };
-        let Some((person, password)) = found else {
-            attempt.report_failure();
-            return Err(AuthError::Refused);
-        };
-        attempt.report_success();
-        Ok(AuthenticatedPerson { person: self.admit(person)?, password })
+        if let Some((person, password)) = found {
+            return Ok(AuthenticatedPerson { person: self.admit(person)?, password });
+        }
+        // A token names no account, so failures count against its network. A right one cannot be guessed, and is
+        // admitted whatever others have tried from there.
+        let account = format!("\u{1}token from {}", origin.ip());
+        let attempt = self.credentials().throttle.begin(&account, origin.ip()).map_err(throttle_auth_error)?;
+        attempt.report_failure();
+        Err(AuthError::Refused)
     }
 
     /// Checks the password of an account.
@@ -321,6 +337,12 @@ impl Directory {
         outcome
     }
 
+    /// Returns keys with the salt and the iterations that a login name has in SCRAM.
+    pub(crate) fn scram_challenge_of(&self, login: &str) -> Result<ScramKeys> {
+        let credentials = self.credentials();
+        Ok(self.login_account(login)?.scram_keys(&credentials.scram_secret, credentials.scram_iterations))
+    }
+
     /// Returns the keys for checking SCRAM proofs of an account, or `None` if it has none.
     pub fn scram_sha_256(&self, login: &str) -> Result<Option<ScramKeys>> {
         Ok(self.person(login)?.and_then(|person| person.scram.clone()))
@@ -405,13 +427,6 @@ struct PasswordAttempt {
     proof: Proof,
 }
 
-impl PasswordAttempt {
-    /// Returns the person and the application password, if it is one of the protocol.
-    fn application_password(&self, password: &[u8], protocol: LoginProtocol) -> Option<(Arc<Person>, LoginPassword)> {
-        application_password_of(self.person.as_ref()?, password, protocol)
-    }
-}
-
 /// Returns the person and the application password, if the person has it for the protocol.
 fn application_password_of(
     person: &Arc<Person>,
@@ -456,7 +471,11 @@ fn check_proof(exchange: ScramExchange, last: &ClientFinal) -> Result<(Authentic
     let attempt = attempt.begin().map_err(throttle_auth_error)?;
     let proved = check.verify_any(last).and_then(|(place, text)| Some((*passwords.get(place)?, text)));
     if let (Some((password, server_final)), Some(person)) = (proved, person) {
-        attempt.report_success();
+        match password {
+            LoginPassword::Account => attempt.report_success(),
+            // It says nothing about guesses at the password of the account.
+            LoginPassword::Application { .. } => attempt.report_inconclusive(),
+        }
         return Ok((AuthenticatedPerson { person, password }, server_final));
     }
     attempt.report_failure();

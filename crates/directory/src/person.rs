@@ -50,6 +50,8 @@ pub struct Person {
     pub(crate) password_hash: Option<String>,
     pub(crate) scram: Option<ScramKeys>,
     pub(crate) application_passwords: Vec<ApplicationPassword>,
+    /// Application passwords that this version cannot read, which stay as they are.
+    pub(crate) unreadable_passwords: Vec<String>,
     pub(crate) second_factor: Option<SecondFactor>,
 }
 
@@ -151,8 +153,13 @@ impl Person {
                 .filter_map(ApplicationPassword::from_text)
                 .take(APPLICATION_PASSWORDS_MAX)
                 .collect(),
+            unreadable_passwords: items::texts(items, items::APPLICATION_PASSWORDS)
+                .filter(|text| ApplicationPassword::from_text(text).is_none())
+                .take(APPLICATION_PASSWORDS_MAX)
+                .map(str::to_owned)
+                .collect(),
             second_factor: items::text(items, items::SECOND_FACTOR)
-                .and_then(|text| SecondFactor::from_texts(text, items::texts(items, items::RECOVERY_CODES))),
+                .map(|text| SecondFactor::from_texts(text, items::texts(items, items::RECOVERY_CODES))),
         })
     }
 
@@ -174,7 +181,8 @@ impl Person {
         items::set_text(items, items::MAIL_ADDRESS, self.forward.as_deref());
         items::set_secret(items, items::HTTP_PASSWORD, self.password_hash.clone());
         items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(ScramKeys::to_text));
-        let passwords = self.application_passwords.iter().map(ApplicationPassword::to_text).collect();
+        let readable = self.application_passwords.iter().map(ApplicationPassword::to_text);
+        let passwords = readable.chain(self.unreadable_passwords.iter().cloned()).collect();
         items::set_secrets(items, items::APPLICATION_PASSWORDS, passwords);
         items::set_secret(items, items::SECOND_FACTOR, self.second_factor.as_ref().map(SecondFactor::to_text));
         let codes = self.second_factor.as_ref().map(SecondFactor::recovery_texts).unwrap_or_default();
@@ -322,6 +330,7 @@ pub(crate) mod tests {
             password_hash: Some("$argon2id$…".to_owned()),
             scram: Some(ScramKeys::derive(b"pencil", b"salt", 4_096)),
             application_passwords: Vec::new(),
+            unreadable_passwords: Vec::new(),
             second_factor: None,
         }
     }

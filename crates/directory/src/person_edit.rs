@@ -278,6 +278,7 @@ impl Directory {
             password_hash: None,
             scram: None,
             application_passwords: Vec::new(),
+            unreadable_passwords: Vec::new(),
             second_factor: None,
         })
     }
@@ -435,6 +436,7 @@ fn secrets_from_hash(hash: &str) -> Result<DerivedSecrets> {
 /// Sets the password of a person, and revokes the application passwords: a user who changes it wants others out.
 fn set_secrets(person: &mut Person, secrets: Option<DerivedSecrets>) {
     person.application_passwords.clear();
+    person.unreadable_passwords.clear();
     let (hash, scram) = secrets.map_or((None, None), |secrets| (Some(secrets.hash), secrets.scram));
     person.password_hash = hash;
     person.scram = scram;

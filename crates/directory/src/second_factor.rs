@@ -90,15 +90,23 @@ impl FactorSecret {
 pub struct SecondFactor {
     /// When the person has added it.
     pub added: Timestamp,
-    pub(crate) secret: FactorSecret,
+    /// `None` for a factor that this version cannot read. It is needed all the same, and no code is right.
+    secret: Option<FactorSecret>,
     recovery: Vec<[u8; 32]>,
+    /// The stored form of a factor that cannot be read, which stays as it is.
+    unreadable: Option<String>,
 }
 
 /// A code that a person has entered, and that is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactorProof {
-    /// A code of the authenticator, with its time step. It is valid if no code of this or a later step was used.
-    Step(u64),
+    /// A code of the authenticator. It is valid if no code of this or a later step was used with this factor.
+    Step {
+        /// The time step.
+        step: u64,
+        /// When the factor was added.
+        factor: Timestamp,
+    },
     /// A recovery code. It was removed.
     RecoveryCode,
 }
@@ -106,9 +114,15 @@ pub enum FactorProof {
 impl SecondFactor {
     /// Creates the factor with new recovery codes. Returns the texts of the codes, too, which only the person gets.
     pub(crate) fn create(secret: FactorSecret, added: Timestamp, random: &dyn Random) -> (Self, Vec<String>) {
-        let mut factor = Self { added, secret, recovery: Vec::new() };
+        let mut factor = Self { added, secret: Some(secret), recovery: Vec::new(), unreadable: None };
         let texts = factor.renew_recovery_codes(random);
         (factor, texts)
+    }
+
+    /// Returns the proof that a code is, or `None` if it is no code of the authenticator that is valid now.
+    pub(crate) fn step_of(&self, code: &str, now: Timestamp) -> Option<FactorProof> {
+        let step = self.secret.as_ref()?.step_of(code, now)?;
+        Some(FactorProof::Step { step, factor: self.added })
     }
 
     /// Returns the number of recovery codes that were not used.
@@ -139,22 +153,35 @@ impl SecondFactor {
     }
 
     pub(crate) fn to_text(&self) -> String {
-        format!("{VERSION};{};{}", self.added.0, hex::lower(&self.secret.0))
+        match (&self.unreadable, &self.secret) {
+            (None, Some(secret)) => format!("{VERSION};{};{}", self.added.0, hex::lower(&secret.0)),
+            (text, _) => text.clone().unwrap_or_default(),
+        }
     }
 
     pub(crate) fn recovery_texts(&self) -> Vec<String> {
         self.recovery.iter().map(|digest| hex::lower(digest)).collect()
     }
 
-    pub(crate) fn from_texts<'t>(text: &str, recovery: impl Iterator<Item = &'t str>) -> Option<Self> {
-        let mut fields = text.split(';');
-        if fields.next()? != VERSION {
-            return None;
+    /// Parses the stored form. What this version cannot read, such as the form of a later one, is a factor without a
+    /// secret: nobody logs in without it, and a change of the person keeps it.
+    pub(crate) fn from_texts<'t>(text: &str, recovery: impl Iterator<Item = &'t str>) -> Self {
+        let recovery = recovery.filter_map(hex::parse_array).collect();
+        match parse(text) {
+            Some((added, secret)) => Self { added, secret: Some(secret), recovery, unreadable: None },
+            None => Self { added: Timestamp(0), secret: None, recovery, unreadable: Some(text.to_owned()) },
         }
-        let added = Timestamp(fields.next()?.parse().ok()?);
-        let secret = FactorSecret(hex::parse_array(fields.next()?)?);
-        Some(Self { added, secret, recovery: recovery.filter_map(hex::parse_array).collect() })
     }
+}
+
+fn parse(text: &str) -> Option<(Timestamp, FactorSecret)> {
+    let mut fields = text.split(';');
+    if fields.next()? != VERSION {
+        return None;
+    }
+    let added = Timestamp(fields.next()?.parse().ok()?);
+    let secret = FactorSecret(hex::parse_array(fields.next()?)?);
+    fields.next().is_none().then_some((added, secret))
 }
 
 #[cfg(test)]
@@ -196,10 +223,19 @@ mod tests {
         assert_eq!((texts.len(), factor.recovery_codes()), (RECOVERY_CODES, RECOVERY_CODES));
         let recovery = factor.recovery_texts();
         let read = SecondFactor::from_texts(&factor.to_text(), recovery.iter().map(String::as_str));
-        assert_eq!(read, Some(factor.clone()));
+        assert_eq!(read, factor);
         assert!(factor.has_recovery_code(&texts[3]) && factor.take_recovery_code(&texts[3]));
         assert!(!factor.has_recovery_code(&texts[3]) && !factor.take_recovery_code(&texts[3]));
         assert!(!factor.take_recovery_code("xxxx") && factor.recovery_codes() == RECOVERY_CODES - 1);
-        assert!(SecondFactor::from_texts("2;1;00", std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn a_factor_that_cannot_be_read_stays_and_has_no_right_code() {
+        for text in ["2;1;00", "1;x;00", "damaged"] {
+            let factor = SecondFactor::from_texts(text, std::iter::empty());
+            assert_eq!(factor.to_text(), text);
+            let code = FactorSecret([0; 20]).code_at(at(59));
+            assert_eq!(factor.step_of(&code, at(59)), None, "{text}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::Timestamp;
 use notes::Identity;
 use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
 
@@ -30,8 +31,13 @@ pub struct FirstFactor {
 /// A right code of the second factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeProof {
-    /// A code of an authenticator, with its time step. It counts only if none of this or a later step was used.
-    Step(u64),
+    /// A code of an authenticator. It counts only if none of this or a later step was used with the factor.
+    Step {
+        /// The time step.
+        step: u64,
+        /// The factor: when it was added.
+        factor: Timestamp,
+    },
     /// A recovery code, which is used up now.
     RecoveryCode,
 }

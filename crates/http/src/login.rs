@@ -60,7 +60,7 @@ impl From<LoginError> for Refusal {
 }
 
 /// A login whose password is right.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum BegunLogin {
     /// The person is logged in.
     Complete(SessionLogin),
@@ -206,7 +206,7 @@ impl Authenticator {
         let name = login.to_owned();
         let check = move || match accounts.check_second_factor(&origin, &name, &code)? {
             CodeProof::RecoveryCode => Ok(None),
-            CodeProof::Step(step) => match sessions.use_code(&name, step) {
+            CodeProof::Step { step, factor } => match sessions.use_code((&name, factor), step) {
                 Ok(Some(ticket)) => Ok(Some(ticket)),
                 Ok(None) => Err(LoginError::InvalidCredentials),
                 Err(error) => {

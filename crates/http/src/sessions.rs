@@ -626,8 +626,9 @@ mod tests {
     fn uses_are_kept_and_codes_are_used_once_across_a_restart() {
         let world = World::new();
         let sessions = world.open();
-        let is_new =
-            |sessions: &Sessions, login: &str, step| sessions.use_code(login, step).expect("a sound store").is_some();
+        let is_new = |sessions: &Sessions, login: &str, step| {
+            sessions.use_code((login, Timestamp(3)), step).expect("a sound store").is_some()
+        };
         assert!(is_new(&sessions, "Ann/Acme", 7) && !is_new(&sessions, "Ann/Acme", 7));
         assert!(is_new(&sessions, "Bob/Acme", 7), "that of another person");
         let reopened = world.open();

@@ -98,6 +98,8 @@ pub struct Account {
     pub login: Arc<str>,
     /// The mail file.
     pub file: Arc<MailFile>,
+    /// `true` if JMAP takes the same password: an application password may be for IMAP alone.
+    pub is_jmap_login: bool,
 }
 
 /// The state of one connection.

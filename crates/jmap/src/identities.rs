@@ -207,12 +207,18 @@ impl StoredIdentities {
     pub fn items(mut self) -> Vec<Item> {
         let mut destroyed = self.identities.iter().filter(|of| of.is_destroyed).count();
         let mut forgotten = self.forgotten;
+        let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+        // The ones that were destroyed first are forgotten first. What changes now has no number yet.
+        let mut changes: Vec<u64> =
+            self.identities.iter().filter(|of| of.is_destroyed).map(|of| number(&of.changed)).collect();
+        changes.sort_unstable();
+        let kept_from = destroyed.checked_sub(IDENTITIES_DESTROYED_MAX).and_then(|index| changes.get(index)).copied();
         self.identities.retain(|identity| {
-            let is_forgotten = identity.is_destroyed && destroyed > IDENTITIES_DESTROYED_MAX;
+            let is_old = kept_from.is_some_and(|kept_from| number(&identity.changed) < kept_from);
+            let is_forgotten = identity.is_destroyed && destroyed > IDENTITIES_DESTROYED_MAX && is_old;
             if is_forgotten {
                 destroyed -= 1;
-                let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-                if number(&identity.changed) > number(&forgotten) {
+                if number(&identity.changed) > forgotten.parse().unwrap_or(0) {
                     forgotten.clone_from(&identity.changed);
                 }
             }

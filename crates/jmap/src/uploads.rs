@@ -120,7 +120,8 @@ impl UploadState {
             let right = state.order.values().filter(|(owner, ..)| is_right(owner));
             right.map(|(owner, id, _)| (owner.clone(), id.clone())).collect::<Vec<_>>()
         };
-        let own = keys(self, &|other| other == owner);
+        // All accounts of a login count together: with those of other people, it could displace the uploads of all.
+        let own = keys(self, &|other| other.login == owner.login);
         let size = |state: &Self, key: &(UploadOwner, String)| {
             state.uploads.get(key).map_or(0, |(_, upload)| upload.bytes.len() as u64)
         };

@@ -23,6 +23,7 @@ pub struct Grant {
     own_names: Vec<Name>,
     bypasses_acl: bool,
     is_server: bool,
+    is_reading_only: bool,
     who: String,
 }
 
@@ -86,6 +87,7 @@ impl Grant {
             own_names: own,
             bypasses_acl: acl.is_bypassed_by(identity),
             is_server: identity.server,
+            is_reading_only: identity.is_reading_only,
             who: identity.name.abbreviated(),
         }
     }
@@ -128,6 +130,12 @@ impl Grant {
     #[must_use]
     pub fn is_server_itself(&self) -> bool {
         self.bypasses_acl
+    }
+
+    /// Returns `true` if the identity may change nothing, not even its own unread marks.
+    #[must_use]
+    pub fn is_reading_only(&self) -> bool {
+        self.is_reading_only
     }
 
     /// Returns `true` if the identity is a server, this one or another.

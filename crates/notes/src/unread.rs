@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
     }
 
     fn mark(&mut self, user: &Name, notes: &[NoteId], seen: Marks) -> Result<()> {
-        self.require_level(AclLevel::Reader)?;
+        self.require_level(if self.part.grant.is_reading_only() { AclLevel::Author } else { AclLevel::Reader })?;
         let mut visible = Vec::with_capacity(notes.len());
         for note in notes {
             if self.is_visible(*note)? {

@@ -86,8 +86,9 @@ impl CredentialBackend for ServerCredentials {
         })
     }
 
-    fn offer_second_factor(&self, caller: &Caller) -> OfferedFactor {
-        let secret = FactorSecret::generate(self.instance.random.as_ref());
+    fn offer_second_factor(&self, caller: &Caller, secret: Option<&str>) -> OfferedFactor {
+        let known = secret.and_then(FactorSecret::from_base32);
+        let secret = known.unwrap_or_else(|| FactorSecret::generate(self.instance.random.as_ref()));
         let account = match self.person(caller) {
             Ok(person) => person.address().map_or_else(|| person.display_name(), ToString::to_string),
             Err(_) => caller.identity.name.abbreviated(),

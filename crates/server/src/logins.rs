@@ -353,7 +353,7 @@ impl http::backend::Accounts for Logins {
         let outcome = proved.map_err(|error| denied(error, origin, login));
         self.gate.counts.add(origin.protocol, &outcome);
         Ok(match outcome? {
-            FactorProof::Step(step) => CodeProof::Step(step),
+            FactorProof::Step { step, factor } => CodeProof::Step { step, factor },
             FactorProof::RecoveryCode => {
                 tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login, "logged in with a recovery code");
                 CodeProof::RecoveryCode

@@ -44,8 +44,8 @@ pub struct CredentialsInfo {
     pub second_factor: Option<SecondFactorInfo>,
 }
 
-/// A new secret for an authenticator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A secret for an authenticator.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OfferedFactor {
     /// The secret in base 32, for typing.
     pub secret: String,
@@ -112,8 +112,8 @@ pub trait CredentialBackend: Send + Sync {
     /// Returns how the caller can log in.
     fn credentials(&self, caller: &Caller) -> Result<CredentialsInfo, BackendError>;
 
-    /// Returns a new secret for an authenticator. It is not stored.
-    fn offer_second_factor(&self, caller: &Caller) -> OfferedFactor;
+    /// Returns a secret for an authenticator: the one with this text, or a new one. It is not stored.
+    fn offer_second_factor(&self, caller: &Caller, secret: Option<&str>) -> OfferedFactor;
 
     /// Changes how the caller can log in, durably.
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError>;

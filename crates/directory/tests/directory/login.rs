@@ -543,8 +543,19 @@ fn guessed_tokens_are_throttled() {
     for number in 0..=ACCOUNT_FAILURES_FREE {
         assert_eq!(token(&format!("aaaa-{number}"), elsewhere()), "refused");
     }
-    assert_eq!(token(&text, elsewhere()), "wait 1");
-    assert_eq!(token(&text, home()), "welcome");
+    assert_eq!(token("aaaa", elsewhere()), "wait 1");
+    assert_eq!(token(&text, elsewhere()), "welcome", "a right token cannot be guessed");
+    assert_eq!(token("aaaa", home()), "refused");
+}
+
+#[test]
+fn strangers_do_not_lock_out_application_passwords() {
+    let world = World::new(ACME);
+    let (_, text) = add_application(&world, &[LoginProtocol::Imap], LoginScope::All);
+    fail(&world, ACCOUNT_FAILURES_FREE + 1, "ann");
+    check(&world, "ann", &password_of(ANN), "wait 1");
+    check(&world, "ann", text.as_bytes(), "welcome");
+    assert!(world.directory.is_password_known("ann", text.as_bytes(), &imap(home())));
 }
 
 #[test]
@@ -594,7 +605,7 @@ fn second_factor_guards_all_protocols() {
     let prove = |code: &str| world.directory.check_second_factor("ann", code, home());
     let now = world.clock.now();
     let step = u64::try_from(now.0 / 30_000_000).expect("a time after 1970");
-    assert_eq!(prove(&secret.code_at(now)).ok(), Some(FactorProof::Step(step)));
+    assert_eq!(prove(&secret.code_at(now)).ok(), Some(FactorProof::Step { step, factor: now }));
     assert_eq!(prove(&codes[0]).ok(), Some(FactorProof::RecoveryCode));
     assert_eq!(show(&prove(&codes[0])), "refused", "each is valid once");
     let renewed = world.directory.recovery_codes_renew("ann").expect("she has a second factor");
@@ -609,9 +620,15 @@ fn second_factor_guards_all_protocols() {
 fn guessed_codes_are_throttled() {
     let world = World::new(ACME);
     let (secret, _) = add_factor(&world);
-    for _ in 0..=ACCOUNT_FAILURES_FREE {
-        assert_eq!(show(&world.directory.check_second_factor("ann", "wrong", LOCALHOST)), "refused");
+    let prove = |code: &str, from: IpAddr| show(&world.directory.check_second_factor("ann", code, from));
+    // The right password makes no network familiar, and clears no count of codes.
+    for number in 0..=ACCOUNT_FAILURES_FREE {
+        let from = IpAddr::from([203, 0, 113, number as u8]);
+        let first = world.directory.authenticate_first_factor("ann", &password_of(ANN), from);
+        assert_eq!(show(&first), "welcome");
+        assert_eq!(prove("wrong", from), "refused");
     }
     let right = secret.code_at(world.clock.now());
-    assert_eq!(show(&world.directory.check_second_factor("ann", &right, LOCALHOST)), "wait 1");
+    assert_eq!(prove(&right, new_place()), "wait 1");
+    check(&world, "ann", &password_of(ANN), "needs an application password");
 }

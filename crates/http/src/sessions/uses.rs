@@ -74,9 +74,9 @@ impl Use {
 
 impl Sessions {
     /// Records that a person uses a code of a time step. Returns the ticket that must be durable before the code
-    /// counts, or `None` if a code of this or a later step was used before.
-    pub(crate) fn use_code(&self, login: &str, step: u64) -> notes::Result<Option<Ticket>> {
-        let key = format!("code {login}");
+    /// counts, or `None` if a code of this or a later step was used before with the factor that was added at this time.
+    pub(crate) fn use_code(&self, (login, factor): (&str, Timestamp), step: u64) -> notes::Result<Option<Ticket>> {
+        let key = format!("code {login} {}", factor.0);
         // The lock is held until the note is written, so of two requests with one code, one is first.
         let mut uses = self.uses.lock();
         let known = uses.get(&key);

@@ -23,11 +23,11 @@ pub fn write(session: &Session, out: &mut ResponseWriter) {
         out.space().text(capability);
     }
     out.text(" APPENDLIMIT=").number(session.context.options.append_bytes_max as u64);
-    if session.account.is_some() {
+    if let Some(account) = &session.account {
         if !session.compressed && session.context.options.compression {
             out.text(" COMPRESS=DEFLATE");
         }
-        if session.context.options.jmap_session_url.is_some() {
+        if session.context.options.jmap_session_url.is_some() && account.is_jmap_login {
             out.text(" JMAPACCESS");
         }
         return;

@@ -7,8 +7,9 @@ use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Sends the address, if the server offers JMAP.
 pub fn get_jmap_access(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
-    let Some(url) = &session.context.options.jmap_session_url else {
-        return Err(Error::No("this server does not offer JMAP"));
+    let is_jmap_login = session.account.as_ref().is_some_and(|account| account.is_jmap_login);
+    let Some(url) = session.context.options.jmap_session_url.as_ref().filter(|_| is_jmap_login) else {
+        return Err(Error::No("this server does not offer JMAP to this login"));
     };
     out.untagged().text("JMAPACCESS ").string(url.as_bytes()).crlf();
     Ok(TaggedReply::completed().into())

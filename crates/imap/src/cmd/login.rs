@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::memory::MemoryOwner;
-use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
+use sasl::{Login, LoginError, LoginPassword, LoginProtocol, PasswordRequest};
 
 use super::capability;
 use crate::codec::{ResponseStatus, ResponseWriter};
@@ -55,7 +55,11 @@ impl SlicedCommand for OpenMailFile {
         let origin = session.peer.login_origin(LoginProtocol::Imap);
         let reply = match session.context.accounts.open(&origin, &self.0) {
             Ok(file) => {
-                session.account = Some(Account { login: login.into(), file: Arc::new(file) });
+                session.account = Some(Account {
+                    login: login.into(),
+                    file: Arc::new(file),
+                    is_jmap_login: self.0.password == LoginPassword::Account,
+                });
                 session.memory = session.context.memory.share_of(&MemoryOwner::account(login));
                 TaggedReply::ok("logged in").with_code(capability::capability_code(session))
             }

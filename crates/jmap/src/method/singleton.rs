@@ -4,7 +4,7 @@
 //! created nor destroyed.
 
 use base::Modseq;
-use notes::{Item, Note};
+use notes::{AclLevel, Item, Note};
 use serde_json::{Map, Value, json};
 
 use super::get_call::GetCall;
@@ -80,6 +80,10 @@ impl Singleton {
         arguments.finish()?;
         context.check_set_count(create.len() + update.len() + destroy.len())?;
         let account = context.writable_account(&account_id)?;
+        // What concerns the owner of the mail file is changed by those who may change everything in it.
+        if !self.is_personal && account.grant.level() < AclLevel::Editor {
+            return Err(MethodError::described("forbidden", "only an Editor of the mail file may change this"));
+        }
         let to_state = |modseq: Modseq| account.file.database().modseq_to_client(modseq).to_string();
         let mut updated: Vec<(&String, Result<Value, SetError>)> = Vec::new();
         let states = self.profile_of(&account)?.update(context, &account, |note| {

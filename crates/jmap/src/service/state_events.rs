@@ -37,7 +37,8 @@ pub(super) async fn state_events(
     last: Option<&str>,
 ) -> Result<StateEvents, Problem> {
     let (present, change) = observe(service, caller).await?;
-    let known = last.and_then(AccountStates::from_event_id);
+    // An identifier that cannot be read may be old: its client is sent all states.
+    let known = last.map(|id| AccountStates::from_event_id(id).unwrap_or_default());
     // What the client has missed is found at once.
     let change: Change = if known.is_some() { Box::pin(std::future::ready(())) } else { change };
     let known = known.unwrap_or(present);

@@ -3,6 +3,7 @@
 use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::{AcceptedSubmission, ForwardedMessage, Refusal, RefusedRequest, SubmissionRequest};
 use proto::v1;
+use sasl::LoginScope;
 use tonic::Code;
 
 use super::{CallContext, check_count};
@@ -69,6 +70,9 @@ pub(crate) fn deposit(
         )
     };
     let person = context.person()?.ok_or_else(refused)?;
+    if context.caller.session()?.scope != LoginScope::All {
+        return Err(Error::State("an application password for reading cannot send mail".to_owned()));
+    }
     let request = SubmissionRequest {
         login: person.name.canonical().to_owned(),
         peer: context.caller.peer.address,

@@ -1,7 +1,7 @@
 //! Application passwords and the second factor of the person.
 //!
 //! A person who finds a browser that is logged in must not be able to add a way in, so each change needs the password,
-//! and a change of the second factor, or of the password of somebody who has one, also a code. Revoking an application
+//! and, of somebody who has a second factor, also a code. Revoking an application
 //! password needs neither. New secrets are shown once, in the answer to the form.
 
 use askama::Template;
@@ -112,8 +112,9 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     };
     let confirmed = match &change {
         CredentialChange::RevokeApplicationPassword(_) => Ok(()),
-        CredentialChange::AddApplicationPassword { .. } => confirm(&visit, &form, Confirmation::Password).await?,
-        CredentialChange::SetPassword(_) if credentials(&visit).await?.second_factor.is_none() => {
+        CredentialChange::AddApplicationPassword { .. } | CredentialChange::SetPassword(_)
+            if credentials(&visit).await?.second_factor.is_none() =>
+        {
             confirm(&visit, &form, Confirmation::Password).await?
         }
         _ => confirm(&visit, &form, Confirmation::PasswordAndCode).await?,
@@ -132,7 +133,7 @@ const NEW_CODES: &str = "These are your recovery codes. Keep them where you find
 
 /// Shows a new secret for an authenticator.
 pub(crate) async fn show_factor(visit: Visit) -> Result<Response> {
-    factor_page(&visit, None).await
+    factor_page(&visit, (None, None)).await
 }
 
 /// Adds the second factor.
@@ -142,14 +143,24 @@ pub(crate) async fn submit_factor(visit: Visit, body: Body) -> Result<Response> 
     if credentials(&visit).await?.second_factor.is_some() {
         return Ok(answer::redirect(PATH));
     }
-    if let Err(failure) = confirm(&visit, &form, Confirmation::Password).await? {
-        return factor_page(&visit, Some(failure)).await;
-    }
+    // The authenticator has this secret already, so the form keeps it if something else is wrong.
     let secret = form.text("secret").to_owned();
-    let change = CredentialChange::SetSecondFactor { secret, code: form.text("code").trim().to_owned() };
+    if let Err(failure) = confirm(&visit, &form, Confirmation::Password).await? {
+        return factor_page(&visit, (Some(failure), Some(secret))).await;
+    }
+    let change =
+        CredentialChange::SetSecondFactor { secret: secret.clone(), code: form.text("code").trim().to_owned() };
     match apply(&visit, change).await? {
-        Ok(made) => Ok(answer_to_change(&visit, made, NEW_CODES)),
-        Err(failure) => factor_page(&visit, Some(failure)).await,
+        Ok(made) => {
+            // Sessions that began with the password alone do not outlive it.
+            let sessions = std::sync::Arc::clone(visit.service.services.authenticator.sessions());
+            let login = visit.caller.login().to_owned();
+            let this = visit.caller.session;
+            let end = move |_: &dyn crate::backend::WebBackend| Ok(sessions.end_all(&login, this.as_ref())?);
+            visit.service.run(&visit.caller, "session", end).await?;
+            Ok(answer_to_change(&visit, made, NEW_CODES))
+        }
+        Err(failure) => factor_page(&visit, (Some(failure), Some(secret))).await,
     }
 }
 
@@ -229,10 +240,10 @@ async fn page(visit: &Visit, failure: Option<String>, form: &Form) -> Result<Res
     Ok(answer::page(status, &page))
 }
 
-async fn factor_page(visit: &Visit, failure: Option<String>) -> Result<Response> {
+async fn factor_page(visit: &Visit, (failure, secret): (Option<String>, Option<String>)) -> Result<Response> {
     let caller = visit.caller.clone();
     let backend = std::sync::Arc::clone(&visit.service.services.credentials);
-    let offer = move |_: &dyn crate::backend::WebBackend| Ok(backend.offer_second_factor(&caller));
+    let offer = move |_: &dyn crate::backend::WebBackend| Ok(backend.offer_second_factor(&caller, secret.as_deref()));
     let offered = visit.service.run(&visit.caller, "credentials", offer).await?;
     let status = if failure.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let groups: Vec<String> =

@@ -68,8 +68,11 @@ impl CredentialBackend for Credential {
         })
     }
 
-    fn offer_second_factor(&self, _: &Caller) -> OfferedFactor {
-        OfferedFactor { secret: "GEZDGNBV".to_owned(), url: "otpauth://totp/x?secret=GEZDGNBV".to_owned() }
+    fn offer_second_factor(&self, _: &Caller, secret: Option<&str>) -> OfferedFactor {
+        OfferedFactor {
+            secret: secret.unwrap_or("GEZDGNBV").to_owned(),
+            url: "otpauth://totp/x?secret=GEZDGNBV".to_owned(),
+        }
     }
 
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError> {
@@ -123,7 +126,7 @@ impl Accounts for OnePassword {
     /// The code of a step is its number.
     fn check_second_factor(&self, _: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
         match (login, code.parse()) {
-            (ANN, Ok(step)) => Ok(CodeProof::Step(step)),
+            (ANN, Ok(step)) => Ok(CodeProof::Step { step, factor: Timestamp(0) }),
             (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode),
             _ => Err(LoginError::InvalidCredentials),
         }
