@@ -224,8 +224,8 @@ impl Directory {
         password: &[u8],
         origin: &LoginOrigin,
     ) -> Result<AuthenticatedPerson, AuthError> {
-        // An application password cannot be guessed, so it is admitted even while guesses at the password of the account
-        // are throttled: strangers do not lock out mail clients.
+        // An application password cannot be guessed, so it is admitted even while guesses at the password of the
+        // account are throttled: strangers do not lock out mail clients.
         if let Some((person, password)) = self.application_login(login, password, origin.protocol)? {
             return Ok(AuthenticatedPerson { person: self.admit(person)?, password });
         }

@@ -161,8 +161,8 @@ async fn enter(
     Ok(response)
 }
 
-/// Returns the address of the page after the login: the inbox itself, because each redirection costs a round trip. If it
-/// cannot be opened now, the page behind `/lite/` says why.
+/// Returns the address of the page after the login: the inbox itself, because each redirection costs a round trip.
+/// If it cannot be opened now, the page behind `/lite/` says why.
 async fn first_page(service: &Service, context: &RequestContext, token: &str) -> String {
     let caller = service.services.authenticator.session_caller(context, token, LoginProtocol::Http).await;
     let Ok(caller) = caller else { return "/lite/".to_owned() };
