@@ -1,8 +1,8 @@
 //! CAPABILITY (RFC 9051 §6.1.1): the capabilities of all verbs in the table, and those that belong to no verb.
 //!
 //! The list is complete before login, because clients read it once and keep it. After login only the capabilities that
-//! concern logging in disappear, and COMPRESS=DEFLATE and JMAPACCESS (RFC 9698 §3) are added. The server offers LITERAL+
-//! and not LITERAL-, because LITERAL+ includes it and a server must not offer both (RFC 7888 §5).
+//! concern logging in disappear, and COMPRESS=DEFLATE and JMAPACCESS (RFC 9698 §3) are added. The server offers
+//! LITERAL+ and not LITERAL-, because LITERAL+ includes it and a server must not offer both (RFC 7888 §5).
 
 use crate::codec::{ResponseWriter, VERBS};
 use crate::error::Result;
