@@ -25,7 +25,7 @@ const FIELDS: [(HeaderName, &str); 8] = [
     (CROSS_ORIGIN_OPENER_POLICY, "same-origin"),
     (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
     (PERMISSIONS_POLICY, PERMISSIONS),
-    // Without it, browsers look up the hosts of all links of a page without TLS before anybody follows one. The owner of
+    // Otherwise browsers look up the hosts of all links of a page without TLS before anybody follows one. The owner of
     // a name that is in one message only would learn that the message was opened.
     (DNS_PREFETCH_CONTROL, "off"),
     (header::CACHE_CONTROL, "no-store"),

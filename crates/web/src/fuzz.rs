@@ -1,6 +1,7 @@
 //! Entry points for fuzzing: any bytes as what browsers and senders choose.
 //!
-//! Each panics only if an invariant is violated. Forms and addresses come from browsers, HTML and messages from senders.
+//! Each panics only if an invariant is violated. Forms and addresses come from browsers, HTML and messages from
+//! senders.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,8 +47,8 @@ const WRITTEN_FIELDS: [&str; 15] = [
     "content-id",
 ];
 
-/// Reads bytes as a form in each encoding, and writes the message of a form of the composer. The first line is the media
-/// type.
+/// Reads bytes as a form in each encoding, and writes the message of a form of the composer. The first line is the
+/// media type.
 ///
 /// # Panics
 ///
@@ -140,7 +141,7 @@ fn words(text: &str) {
     }
 }
 
-/// Sanitizes bytes as HTML, and filters them as a style.
+/// Reads bytes as HTML, which is sanitized, and as a style, which is filtered.
 ///
 /// # Panics
 ///

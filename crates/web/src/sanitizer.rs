@@ -140,7 +140,8 @@ pub fn sanitize(html: &str, images: &Arc<HashMap<String, String>>) -> String {
     as_text(&builder, &current)
 }
 
-/// Sanitizes the HTML of several parts of a message, each on its own. The limits are those of all together.
+/// Removes everything active and remote from the parts of a message with HTML, from each on its own. The limits are
+/// those of all together.
 #[must_use]
 pub fn sanitize_parts(parts: &[String], images: &Arc<HashMap<String, String>>) -> Vec<String> {
     let is_together_too_complex = parts.len() > 1 && is_too_complex(&parts.concat());

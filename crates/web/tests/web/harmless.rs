@@ -178,8 +178,8 @@ fn tags(html: &str) -> Vec<Tag> {
     found
 }
 
-/// Reads the only form that sanitized HTML has: elements in small letters, all values in double quotes, no comments, and
-/// no other `<` or `>`. Returns the start tags.
+/// Reads the only form that sanitized HTML has: elements in small letters, all values in double quotes, no comments,
+/// and no other `<` or `>`. Returns the start tags.
 fn check_strictly(html: &str) -> Vec<Tag> {
     let mut found = Vec::new();
     let mut pieces = html.split('<');
