@@ -60,7 +60,7 @@ impl Mailbox {
     }
 }
 
-/// Gets a page, which must exist and be harmless.
+/// Opens a page, which must exist and be harmless.
 async fn shown(browser: &mut Browser, path: &str, message: &HostileMessage) -> Page {
     let page = browser.get(path).await;
     assert_eq!(page.status.as_u16(), 200, "{path}: {}", message.line);
