@@ -23,7 +23,7 @@ TURNS = 3
 COMPARED = 100_000
 # The user whose inbox has had messages moved out and back.
 CHURN_USER = 71
-PACKAGES = {"Roundcube": "roundcube-core", "nginx": "nginx", "PHP": "php8.2-fpm", "Cyrus": "cyrus-common"}
+PACKAGES = {"Roundcube": "roundcube-core", "nginx": "nginx", "PHP": "php-fpm", "Cyrus": "cyrus-common"}
 
 
 def versions():
