@@ -4,6 +4,9 @@ The proxy of the harness delays what both sides send and limits their rate. It a
 established; it has no slow start and loses nothing, which favours the side that sends more.
 """
 
+import os
+import re
+import subprocess
 import time
 
 from harness.gate import Gate
@@ -60,24 +63,75 @@ def first_visit(kind, server, user, repeats=3):
 def images(server, user, round_trip_s, lanes, repeats=5):
     """The time to load a message and its 20 images over a line. The fastest of some visits counts."""
     place = line_to(server, FAST, round_trip_s) if round_trip_s else server
-    player = Lite(place, user)
-    player.log_in()
-    message = player.list()[0]
-    cookies = player.browser.cookies
-    player.browser.close()
+    message, cookies = log_in(place, user)
     times = []
     for _ in range(repeats):
         browser = Browser(place.port("https"), lanes=lanes)
         browser.cookies = dict(cookies)
         start = time.monotonic()
-        page = browser.get(message).page()
-        shown = [link["href"] for link in page.links if link["href"].endswith("?show")]
-        if len(shown) != IMAGES:
-            raise RuntimeError(f"{message}: {len(shown)} images")
-        browser.load_all(shown)
+        browser.load_all(images_of(browser, message))
         times.append(time.monotonic() - start)
         browser.close()
     return {"ms": 1e3 * min(times), "connections": browser.connections}
+
+
+def images_http2(server, user, round_trip_s, repeats=5):
+    """The time to load the images alone over one connection with HTTP/2, by `h2load`. The fastest of some visits counts."""
+    place = line_to(server, FAST, round_trip_s)
+    message, cookies = log_in(place, user)
+    browser = Browser(place.port("https"))
+    browser.cookies = dict(cookies)
+    addresses = f"{server.folder}/images"
+    with open(addresses, "w", encoding="ascii") as out:
+        out.writelines(f"{browser.base}{address}\n" for address in images_of(browser, message))
+    browser.close()
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    words = ["h2load", "-n", str(IMAGES), "-c", "1", "-m", str(IMAGES), "-H", f"cookie: {cookie}", "-i", addresses]
+    times = []
+    for _ in range(repeats):
+        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        if f"{IMAGES} succeeded" not in text or f"{IMAGES} 2xx" not in text:
+            raise RuntimeError(text)
+        number, unit = re.search(r"finished in ([\d.]+)(ms|s)", text).groups()
+        times.append(float(number) * (1 if unit == "ms" else 1e3))
+    os.remove(addresses)
+    return {"ms": min(times)}
+
+
+def images_alone(server, user, round_trip_s, repeats=5):
+    """The time to load the images alone as a browser does over HTTP/1.1. The fastest of some visits counts."""
+    place = line_to(server, FAST, round_trip_s)
+    message, cookies = log_in(place, user)
+    times = []
+    for _ in range(repeats):
+        first = Browser(place.port("https"))
+        first.cookies = dict(cookies)
+        addresses = images_of(first, message)
+        first.close()
+        browser = Browser(place.port("https"), lanes=CONNECTIONS)
+        browser.cookies = dict(cookies)
+        start = time.monotonic()
+        browser.load_all(addresses)
+        times.append(time.monotonic() - start)
+        browser.close()
+    return {"ms": 1e3 * min(times)}
+
+
+def log_in(place, user):
+    """Logs in. Returns the address of the newest message, and the cookies."""
+    player = Lite(place, user)
+    player.log_in()
+    message = player.list()[0]
+    player.browser.close()
+    return message, player.browser.cookies
+
+
+def images_of(browser, message):
+    """Loads a message and returns the addresses of its images."""
+    shown = [link["href"] for link in browser.get(message).page().links if link["href"].endswith("?show")]
+    if len(shown) != IMAGES:
+        raise RuntimeError(f"{message}: {len(shown)} images")
+    return shown
 
 
 def message_with_images(user):

@@ -23,7 +23,7 @@ TURNS = 3
 COMPARED = 100_000
 # The user whose inbox has had messages moved out and back.
 CHURN_USER = 71
-PACKAGES = {"Roundcube": "roundcube-core", "nginx": "nginx", "PHP": "php8.2-fpm", "Cyrus": "cyrus-common"}
+PACKAGES = {"Roundcube": "roundcube-core", "nginx": "nginx", "PHP": "php-fpm", "Cyrus": "cyrus-common"}
 
 
 def versions():
@@ -220,6 +220,11 @@ def pages_of_images(bench, servers):
             bench.report.note(f"images, {place}, {lanes}", "ours", {name: jmap.middle(figures) for name, figures in found.items()})
 
 
+    if not missing_files({"nghttp2-client": "/usr/bin/h2load"}):
+        turns = [{"on": slow_lines.images_http2(servers["on"], VISITOR, 0.04), "off": slow_lines.images_alone(servers["off"], VISITOR, 0.04)} for _ in range(TURNS)]
+        bench.report.note("images, HTTP/2", "ours", {name: jmap.middle([one[name] for one in turns]) for name in servers})
+
+
 def rows(report):
     """Returns the rows of the table: label, figure, compared figure, unit, better, aim alone, aim for the ratio."""
     found = report.figures
@@ -310,6 +315,10 @@ def line_rows(found):
             if ours:
                 label = f"a message with 20 images, {words}, {lanes} connection{'s' if lanes > 1 else ''} at a time (compared with: without persistent connections)"
                 made.append((label, ours["on"]["ms"], ours["off"]["ms"], "ms", "less", None, aim))
+    ours = found.get("images, HTTP/2", {}).get("ours")
+    if ours:
+        label = "20 images alone, 40 ms for both ways, HTTP/2 (compared with: HTTP/1.1 without persistent connections, 6 at a time)"
+        made.append((label, ours["on"]["ms"], ours["off"]["ms"], "ms", "less", None, 1 / 3))
     return made
 
 

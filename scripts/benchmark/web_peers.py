@@ -7,6 +7,7 @@ lets browsers keep them; the folders of a mailbox are created at the first login
 its own. The configuration of the system is neither read nor changed, except PHP's own settings.
 """
 
+import glob
 import os
 import shutil
 import sqlite3
@@ -16,7 +17,8 @@ from harness.processes import Family, wait_for
 
 from .peers import Peers, free_ports, listens
 
-PHP_FPM = "/usr/sbin/php-fpm8.2"
+# The name has the version of PHP.
+PHP_FPM = max(glob.glob("/usr/sbin/php-fpm*"), default="/usr/sbin/php-fpm")
 NGINX = "/usr/sbin/nginx"
 PROGRAM = "/var/lib/roundcube"
 WEB_USER = "www-data"
