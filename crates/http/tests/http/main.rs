@@ -12,6 +12,7 @@ use base::sim::SimClock;
 use http::front::{Compression, PlainText};
 use http::limits::{CONNECTION_CHECK_INTERVAL, FIRST_REQUEST_TIME_MAX, HEADER_FIELDS_MAX, STALL_TIME_MAX};
 use http::statistics::with_route_names;
+use http::upgrade::Upgrade;
 use http::{Front, FrontOptions, RequestContext, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
@@ -35,8 +36,21 @@ fn routes() -> Router {
         .route("/large", get(async || vec![b'x'; LARGE]))
         .route("/echo", post(|body: axum::body::Bytes| async move { body }))
         .route("/never", get(std::future::pending::<()>))
+        .route("/echoes", get(begin_echoes))
         .route("/peer", get(|Extension(context): Extension<RequestContext>| async move { context.peer.to_string() }));
     with_route_names(router)
+}
+
+/// Turns the connection of a request into one on which everything comes back.
+async fn begin_echoes(mut request: Request<axum::body::Body>) -> axum::response::Response {
+    let upgrade = Upgrade::new(&mut request, |stream| async move {
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        // It ends with an error of the peer.
+        let _ = tokio::io::copy(&mut reading, &mut writing).await;
+    });
+    let Some(upgrade) = upgrade else { return StatusCode::UPGRADE_REQUIRED.into_response() };
+    let fields = [(header::CONNECTION, "upgrade"), (header::UPGRADE, "echoes")];
+    (StatusCode::SWITCHING_PROTOCOLS, fields, Extension(upgrade)).into_response()
 }
 
 impl World {
@@ -49,8 +63,13 @@ impl World {
 
     /// Opens a connection.
     fn connect(&self) -> (Stream, JoinHandle<std::io::Result<()>>) {
+        self.connect_until(SessionTermination::default())
+    }
+
+    /// Opens a connection that ends with a signal.
+    fn connect_until(&self, termination: SessionTermination) -> (Stream, JoinHandle<std::io::Result<()>>) {
         let (client, stream) = Stream::duplex(1 << 16);
-        let serving = serve(stream, self.peer, Arc::clone(&self.front), SessionTermination::default());
+        let serving = serve(stream, self.peer, Arc::clone(&self.front), termination);
         (client, tokio::spawn(serving))
     }
 
@@ -263,4 +282,37 @@ async fn http_2_has_streams_a_host_and_an_orderly_end() {
     drop(sender);
     serving.await.expect("the task ends").expect("the connection ends in order");
     let _ = driver.await.expect("the task ends");
+}
+
+/// Opens a connection that has become one of echoes, and checks that it is.
+async fn connect_echoes(world: &World, end: &SessionTermination) -> (Stream, JoinHandle<std::io::Result<()>>) {
+    let (mut client, serving) = world.connect_until(end.clone());
+    // The first bytes of the new protocol may arrive with the request.
+    let request = b"GET /echoes HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: echoes\r\n\r\nHello";
+    client.write_all(request).await.expect("the server reads");
+    let mut received = Vec::new();
+    while !received.ends_with(b"Hello") {
+        assert_ne!(client.read_buf(&mut received).await.expect("the server answers"), 0, "the connection is open");
+    }
+    assert_eq!(status(&String::from_utf8_lossy(&received)), "101");
+    (client, serving)
+}
+
+#[tokio::test]
+async fn a_connection_with_another_protocol_ends_with_its_peer_its_login_and_the_server() {
+    let world = World::new(FrontOptions::default());
+    let end = SessionTermination::default();
+    let (client, serving) = connect_echoes(&world, &end).await;
+    drop(client);
+    serving.await.expect("the task ends").expect("the connection ends in order");
+    let (mut client, serving) = connect_echoes(&world, &end).await;
+    end.terminate();
+    serving.await.expect("the task ends").expect("the connection ends in order");
+    assert_eq!(client.read(&mut [0]).await.expect("the connection ends"), 0);
+    let (_client, serving) = connect_echoes(&world, &SessionTermination::default()).await;
+    world.shutdown.drain();
+    world.shutdown.close();
+    serving.await.expect("the task ends").expect("the connection ends in order");
+    let refused = World::new(FrontOptions::default());
+    assert_eq!(status(&refused.converse("GET /echoes HTTP/1.0\r\nhost: x\r\n\r\n").await), "426");
 }
