@@ -1,7 +1,7 @@
 """Slow lines: the first visit to a readable list with an empty cache, and a page with 20 images with and without persistent connections.
 
 The proxy of the harness delays what both sides send and limits their rate. It adds the time that a connection takes to be
-established; it has no slow start and loses nothing, which favours the side that sends more.
+established; it has no slow start and loses nothing, which favours the server that sends more.
 """
 
 import os

@@ -273,7 +273,7 @@ pub const VAPID_TOKEN_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
 
 /// Time for which an event waits for further changes.
-pub const EVENT_PAUSE: Duration = Duration::from_millis(50);
+pub const EVENT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Shortest time between two pings.
 pub const EVENT_PING_MIN: Duration = Duration::from_secs(5);
