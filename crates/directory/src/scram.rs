@@ -149,7 +149,8 @@ impl ProofCheck {
             let candidate: [u8; HASH_BYTES] = Sha256::digest(client_key).into();
             bool::from(candidate.ct_eq(&keys.stored_key))
         };
-        let (place, proved) = keys.iter().enumerate().filter(|(_, keys)| is_proved(keys)).last()?;
+        let proved = keys.iter().enumerate().filter(|(_, keys)| is_proved(keys));
+        let (place, proved) = proved.fold(None, |_, proved| Some(proved))?;
         Some((place, format!("v={}", Base64::encode_string(&hmac(&proved.server_key, signed.as_bytes())))))
     }
 }

@@ -21,6 +21,9 @@ use crate::state;
 /// The identifier of the object (RFC 8621 §8).
 const ID: &str = "singleton";
 
+/// A property that only the server sets, and its value.
+type ServerProperty = (&'static str, fn() -> Value);
+
 /// A type with one object for each account.
 pub(super) struct Singleton {
     /// The name of the profile document.
@@ -30,7 +33,7 @@ pub(super) struct Singleton {
     /// The properties that clients set.
     pub(super) properties: &'static [&'static str],
     /// The properties that only the server sets.
-    pub(super) server_set: &'static [(&'static str, fn() -> Value)],
+    pub(super) server_set: &'static [ServerProperty],
     /// Returns the value of a property that clients set.
     pub(super) read: fn(&[Item], &str) -> Value,
     /// Checks a value, and returns the item that stores it, unless it is the default.
