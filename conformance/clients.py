@@ -361,11 +361,16 @@ class LoginSession(Session):
         made = {}
         for label, fields in (("mail", {"protocol": "imap"}), ("reader", {"protocol": "imap", "reading": "1"}),
                               ("jmap", {"protocol": "jmap"})):
-            made[label], = self.add(browser, label, password, fields).codes
+            code = codes[1 + len(made)]
+            self.assertEqual(self.add(browser, label, {"password": password} | fields).codes, [], "it needs a code")
+            made[label], = self.add(browser, label, {"password": password, "code": code} | fields).codes
         client = self.imap_with(made["mail"])
         self.good(client.append("INBOX", None, None, letter("for the reader")))
         reader = self.imap_with(made["reader"])
-        self.good(reader.select("INBOX"))
+        # The library refuses a mailbox that SELECT opens read-only.
+        with self.assertRaises(imaplib.IMAP4.readonly):
+            reader.select("INBOX")
+        self.good(reader.select("INBOX", readonly=True))
         self.assertIn(b"for the reader", self.good(reader.fetch("1", "(BODY[HEADER.FIELDS (SUBJECT)])"))[0][1])
         self.assertEqual(reader.append("INBOX", None, None, letter("x"))[0], "NO")
         with self.assertRaises(imaplib.IMAP4.error):
@@ -391,11 +396,11 @@ class LoginSession(Session):
             self.imap_with(made["mail"])
 
     @staticmethod
-    def add(browser, label, password, fields):
+    def add(browser, label, fields):
         """Makes an application password."""
         settings = browser("/lite/settings/security")
         settings.fields.pop("do", None)
-        return browser("/lite/settings/security", settings, do="add", name=label, password=password, **fields)
+        return browser("/lite/settings/security", settings, do="add", name=label, **fields)
 
     def ends(self, client):
         """Waits until the server has ended a connection."""

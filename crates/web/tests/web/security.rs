@@ -103,6 +103,8 @@ async fn changes_need_the_password_and_those_of_the_factor_a_code() {
         assert!(answer.has("wrong"), "{}", answer.text());
     }
     assert!(changes(&world).is_empty());
+    // Each form that needs a code has a field for it.
+    assert_eq!(page.text().matches("name=\"code\"").count(), 3, "{}", page.text());
     let fields = [("token", token.as_str()), ("do", "renew-codes"), ("password", PASSWORD), ("code", "8")];
     let codes = browser.post(PATH, &fields).await;
     assert!(codes.has("code-one") && codes.has("code-two"), "{}", codes.text());
