@@ -225,6 +225,9 @@ mod tests {
         check("doublet db --user ann search a.nsf x", None);
         check("doublet db open a.nsf --server hub", None);
         check("doublet db list", None);
+        check("doublet session list ann", None);
+        check("doublet session end ann --all", None);
+        check("doublet app-password list ann", None);
         let user = |words: &str| read(words).global.remote.user;
         assert_eq!(user("doublet --user ann note list a.nsf").as_deref(), Some("ann"));
         assert_eq!(user("doublet db open a.nsf --user ann").as_deref(), Some("ann"));

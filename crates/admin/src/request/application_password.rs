@@ -14,7 +14,7 @@ pub enum ApplicationPasswordRequest {
     )]
     Add {
         /// The user.
-        #[arg(value_name = "USER")]
+        #[arg(id = "account", value_name = "USER")]
         user: String,
         /// Name, such as that of a device.
         #[arg(value_name = "NAME")]
@@ -30,13 +30,13 @@ pub enum ApplicationPasswordRequest {
     /// Lists the application passwords of a user, with their last use on this server.
     List {
         /// The user.
-        #[arg(value_name = "USER")]
+        #[arg(id = "account", value_name = "USER")]
         user: String,
     },
     /// Revokes application passwords. Their open connections end.
     Revoke {
         /// The user.
-        #[arg(value_name = "USER")]
+        #[arg(id = "account", value_name = "USER")]
         user: String,
         /// Identifier of the application password in the list.
         #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]

@@ -10,7 +10,7 @@ pub enum SessionRequest {
     /// Lists the logins in browsers that have not ended, with their clients. The one that was used last is the first.
     List {
         /// Only those of this user.
-        #[arg(value_name = "USER")]
+        #[arg(id = "account", value_name = "USER")]
         user: Option<String>,
     },
     /// Ends logins in browsers. Their users have to log in again.
@@ -18,7 +18,7 @@ pub enum SessionRequest {
                             doublet session end ann@acme.example --all")]
     End {
         /// The user.
-        #[arg(value_name = "USER")]
+        #[arg(id = "account", value_name = "USER")]
         user: String,
         /// Name of the session in the list.
         #[arg(value_name = "SESSION", required_unless_present = "all", conflicts_with = "all")]
