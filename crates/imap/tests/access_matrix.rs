@@ -55,7 +55,7 @@ const ROWS: &[Row] = &[
 
 /// Commands that require no access to a mail file: they concern the connection, or are refused for all users.
 const COMMANDS_WITHOUT_ACCESS: &str =
-    "Authenticate Capability Compress Enable Id Idle Login Logout Namespace Noop SetQuota StartTls";
+    "Authenticate Capability Compress Enable GetJmapAccess Id Idle Login Logout Namespace Noop SetQuota StartTls";
 
 /// Plays a row as Alice with this level in her mail file. Returns `true` if the last line ended with OK.
 fn outcome(level: AclLevel, lines: &[&str]) -> bool {

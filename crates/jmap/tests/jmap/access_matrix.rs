@@ -113,8 +113,10 @@ fn methods_refuse_people_without_the_right() {
                 Level::Nothing => &["accountNotFound"],
                 _ if is_of_own_account(method) && login != "alice" => &["accountNotSupportedByMethod"],
                 Level::Reading if is_change => &["accountReadOnly"],
-                // An Author adds messages, and sends none from the mail file of somebody else.
-                _ if login == "erin" && method == "EmailSubmission/set" => &["forbidden"],
+                // An Author adds messages to the mail file of somebody else. Sending and the reply are for Editors.
+                _ if login == "erin" && ["EmailSubmission/set", "VacationResponse/set"].contains(&method) => {
+                    &["forbidden"]
+                }
                 _ => &["none", "cannotCalculateChanges"],
             };
             assert!(expected.contains(&kind), "{login} {method}: {responses}");
