@@ -50,6 +50,6 @@ bench: build ## measure against Postfix, Dovecot and others, write docs/performa
 
 soak: build ## run the long forms: crash loop, faults, replication, worst requests, thousands of seeds, long fuzzing
 	@scripts/need soak
-	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster http-attack worst --seconds 600
+	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster http-attack web worst --seconds 600
 	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 2000000

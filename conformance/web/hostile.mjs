@@ -145,7 +145,7 @@ try {
   const opened = await openAll();
   for (const [what, list] of Object.entries(found)) assertNothing(list, what);
   assertNothing(canary.heard, "the canary has heard");
-  assert.ok(opened.messages >= 300, `${opened.messages} messages in the inbox`);
+  assert.ok(opened.messages >= 60, `${opened.messages} messages in the inbox`);
   console.log(`hostile: passed (${opened.messages} messages, ${opened.pages} pages)`);
 } finally {
   await browser.close();
