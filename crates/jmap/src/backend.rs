@@ -33,14 +33,7 @@ pub struct Caller {
 }
 
 /// The rights of a login.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Scope {
-    /// Everything that the access control lists permit.
-    #[default]
-    All,
-    /// Reading only.
-    Reading,
-}
+pub use sasl::LoginScope as Scope;
 
 /// An account that a caller may open: a mail file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,11 +39,10 @@ use http::origin::{Origins, Sender};
 use http::problem::Problem;
 use http::statistics::with_route_names;
 use http::{Authenticator, Refusal, RequestContext};
-use sasl::{LoginError, LoginProtocol, LoginScope};
+use sasl::{LoginError, LoginProtocol};
 use store::{Store, Ticket};
 use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
-use crate::backend::Scope;
 use crate::limits::{
     EVENT_SOURCES_MAX, EVENT_SOURCES_PER_ACCOUNT_MAX, REQUESTS_MAX, UPLOADS_MAX, WEBSOCKETS_MAX,
     WEBSOCKETS_PER_ACCOUNT_MAX,
@@ -146,10 +145,7 @@ impl Service {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
         let found = found.map_err(refusal)?;
-        let scope = match found.password.scope() {
-            LoginScope::All => Scope::All,
-            LoginScope::Reading => Scope::Reading,
-        };
+        let scope = found.password.scope();
         let session = found.session.map(|session| session.name());
         let credential = session
             .or_else(|| found.password.application().map(|id| format!("{APPLICATION_PASSWORD_PREFIX}{id}")))

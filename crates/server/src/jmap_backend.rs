@@ -12,12 +12,12 @@ use std::sync::Arc;
 use base::ReplicaId;
 use directory::{Directory, Person};
 use instance::full_text::FullTextService;
-use jmap::backend::{AccountRights, IdentityInfo, Scope};
+use jmap::backend::{AccountRights, IdentityInfo};
 use jmap::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
 use jmap::{AccountInfo, Accounts, Caller};
 use mail::mailbox::{MailFile, MailStore};
 use notes::{Access, Database, DatabaseKind, Identity, level};
-use sasl::{ApplicationPasswordId, LoginError, LoginScope};
+use sasl::{ApplicationPasswordId, LoginError};
 use search::FullTextIndex;
 
 use crate::limits::SHARED_ACCOUNTS_MAX;
@@ -45,11 +45,7 @@ impl ServerJmapAccounts {
         let failed = |error: directory::Error| unavailable("directory", &error);
         let Some(person) = self.directory.active_person(&caller.login).map_err(failed)? else { return Ok(None) };
         let identity = self.directory.identity(&person).map_err(failed)?;
-        let scope = match caller.scope {
-            Scope::All => LoginScope::All,
-            Scope::Reading => LoginScope::Reading,
-        };
-        Ok(Some((person, within_scope(identity, scope))))
+        Ok(Some((person, within_scope(identity, caller.scope))))
     }
 
     /// Opens the mail file of a person. Returns `None` for somebody without one on this server.
