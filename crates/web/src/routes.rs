@@ -65,9 +65,9 @@ async fn choose_mode() -> Response {
     answer::redirect("/lite/")
 }
 
-async fn style(name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
+async fn style(State(service): State<Arc<Service>>, name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
     let Path(name) = numbers(name)?;
-    if name == style_name() { Ok(answer::style_sheet(&headers)) } else { Err(Error::NotFound("the style sheet")) }
+    if name == style_name() { Ok(service.style.answer(&headers)) } else { Err(Error::NotFound("the style sheet")) }
 }
 
 /// Takes the report of a browser that a page violates its policy. The statistics of routes count it. Strangers can send

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::memory::{MemoryBudget, MemoryShares};
 use base::{Clock, Random};
 use http::account_limits::AccountLimits;
+use http::static_file::StaticFile;
 use http::{Authenticator, Caller};
 use mail::mailbox::MailFile;
 use notes::Databases;
@@ -14,6 +15,7 @@ use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 use crate::backend::WebBackend;
 use crate::credential_backend::CredentialBackend;
 use crate::error::{Error, Result};
+use crate::layout::STYLE;
 use crate::limits::{REQUESTS_MAX, REQUESTS_PER_ACCOUNT_MAX, UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
 use crate::sent_forms::SentForms;
 
@@ -57,6 +59,7 @@ pub struct Service {
     pub(crate) requests: Arc<AccountLimits>,
     /// Those of them that have files.
     pub(crate) uploads: Arc<AccountLimits>,
+    pub(crate) style: StaticFile,
 }
 
 impl Service {
@@ -69,6 +72,7 @@ impl Service {
             sent_forms: Arc::default(),
             requests: AccountLimits::new(REQUESTS_PER_ACCOUNT_MAX, REQUESTS_MAX),
             uploads: AccountLimits::new(UPLOADS_PER_ACCOUNT_MAX, UPLOADS_MAX),
+            style: StaticFile::new(STYLE.as_bytes(), "text/css; charset=utf-8"),
         })
     }
 
