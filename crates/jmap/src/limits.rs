@@ -272,8 +272,8 @@ pub const VAPID_TOKEN_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// Number of bytes of the identifier of an event.
 pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
 
-/// Time for which an event waits for further changes.
-pub const EVENT_PAUSE: Duration = Duration::from_millis(10);
+/// Pause after each look for changed states, in which changes wait for the next event.
+pub const EVENT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Shortest time between two pings.
 pub const EVENT_PING_MIN: Duration = Duration::from_secs(5);

@@ -1,7 +1,8 @@
 //! The changes of states that a client is told: shared by the event source and WebSocket.
 //!
 //! Waiting holds no worker: it ends with a change of one of the mail files that the person may read. After a change,
-//! one job computes the states, and the event has those that differ from what the client was told before.
+//! one job computes the states, and the event has those that differ from what the client was told before. The first
+//! change is told at once. A pause after it bounds the number of events and jobs of a busy mail file.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use futures_util::Stream;
 use http::problem::Problem;
 use serde_json::{Map, Value};
 use store::Ticket;
+use tokio::time::{Instant, sleep_until};
 
 use super::{Service, failed};
 use crate::Caller;
@@ -42,7 +44,8 @@ pub(super) async fn state_events(
     // What the client has missed is found at once.
     let change: Change = if known.is_some() { Box::pin(std::future::ready(())) } else { change };
     let known = known.unwrap_or(present);
-    let watch = Watch { service: Arc::clone(service), caller: caller.clone(), types, known, change };
+    let earliest = Instant::now();
+    let watch = Watch { service: Arc::clone(service), caller: caller.clone(), types, known, change, earliest };
     Ok(Box::pin(futures_util::stream::unfold(watch, |mut watch| async move {
         let event = watch.next().await?;
         Some((event, watch))
@@ -56,20 +59,22 @@ struct Watch {
     /// What the client knows.
     known: AccountStates,
     change: Change,
+    /// The time before which no further event is sent.
+    earliest: Instant,
 }
 
 impl Watch {
     async fn next(&mut self) -> Option<StateEvent> {
         loop {
             (&mut self.change).await;
-            // Further changes of the same moment, such as the steps of a move, are one event.
-            tokio::time::sleep(EVENT_PAUSE).await;
+            sleep_until(self.earliest).await;
             // A person who may no longer log in has lost the connection by now.
             let (present, change) = observe(&self.service, &self.caller).await.ok()?;
             self.change = change;
             let changed = present.differences(&self.known, &self.types);
             let identifier = present.event_id();
             self.known = present;
+            self.earliest = Instant::now() + EVENT_PAUSE;
             if let Some(change) = changed {
                 return Some(StateEvent { identifier, change });
             }
