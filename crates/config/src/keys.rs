@@ -395,8 +395,9 @@ configuration! {
     full_text: FullTextKeys {
         /// Updates the indexes automatically. `doublet db index` updates them in any case.
         update: bool = "true";
-        /// The update schedule for the indexes of mail files created from now on. `off`: new mail files have no index.
-        new_mail_files: IndexSchedule = "off";
+        /// The update schedule for the indexes of mail files created from now on. `off`: new mail files have no index,
+        /// and searches read the messages.
+        new_mail_files: IndexSchedule = "immediate";
         /// The hour of the day (UTC) in which daily indexes are updated, unless the database specifies another one.
         daily_hour: u64 = "3" in ["0", "23"];
         /// Lets IMAP use the indexes of mail files to skip messages that cannot match a search. Messages indexed while
