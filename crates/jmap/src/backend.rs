@@ -13,7 +13,7 @@ use search::FullTextIndex;
 
 pub use crate::account_rights::AccountRights;
 use crate::limits::Limits;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, RunningRequests};
 use crate::principal::Principals;
 use crate::push_subscriptions::PushSubscriptions;
 use crate::table::MessageTables;
@@ -104,6 +104,8 @@ pub struct Services {
     pub uploads: Arc<dyn Uploads>,
     /// Accepts and withdraws messages.
     pub outbox: Arc<dyn Outbox>,
+    /// The requests to send that are carried out now.
+    pub running_requests: RunningRequests,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Random numbers, for identifiers of messages.

@@ -32,6 +32,9 @@ pub const FILE_NAME_BYTES_MAX: usize = 240;
 /// Maximum number of attachments that the page of a message lists.
 pub const LISTED_ATTACHMENTS_MAX: usize = 200;
 
+/// Maximum number of characters of a field of a message's header that its page shows.
+pub const FIELD_CHARACTERS_MAX: usize = 2_000;
+
 /// Number of bytes of a message's text that its page shows. A link leads to the rest.
 pub const TEXT_SHOWN_BYTES: usize = 24 << 10;
 

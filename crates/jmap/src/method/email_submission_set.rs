@@ -193,7 +193,9 @@ fn create(
     // The envelope as the client has sent it: the time of a release is relative.
     let given = &properties["envelope"];
     let request = format!("{creation_id}\0{identity}\0{email}\0{given}");
-    let request = blake3::hash(request.as_bytes()).to_hex()[..32].to_owned();
+    let digest = blake3::hash(request.as_bytes());
+    let request = digest.to_hex()[..32].to_owned();
+    let _running = context.services.running_requests.begin(&digest);
     let all = {
         let snapshot = account.file.snapshot()?;
         context.wait_for(snapshot.ticket());

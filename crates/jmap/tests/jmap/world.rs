@@ -114,6 +114,7 @@ impl World {
             principals: Arc::new(DemoPrincipals),
             uploads: Arc::new(MemoryUploads::default()),
             outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
+            running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&clock) as _,
             random,
             limits: Limits {

@@ -89,6 +89,7 @@ impl WebRoutes<'_> {
             principals: Arc::new(PrincipalList::new(&instance.directory)),
             uploads: Arc::new(MemoryUploads::default()),
             outbox: Arc::clone(self.submissions) as Arc<dyn jmap::outbox::Outbox>,
+            running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&instance.clock),
             random: Arc::clone(&instance.random),
             limits: Limits { message_bytes_max, ..Limits::default() },

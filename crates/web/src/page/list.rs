@@ -29,6 +29,8 @@ use crate::visit::Visit;
 struct ListPage {
     layout: Layout,
     folder: u32,
+    /// The name of the folder.
+    name: String,
     rows: Vec<MessageRow>,
     folders: Vec<FolderChoice>,
     position: Position,
@@ -196,10 +198,12 @@ pub(crate) async fn show(visit: Visit, folder: u32) -> Result<Response> {
         let order = Order::read(&query, status.messages);
         let position = Position::new(page, status.messages);
         let kind = FolderKind::of(&shown);
-        layout.title = format!("{}, {}", mail_folders::shown_name(&shown), position.text());
+        let name = mail_folders::shown_name(&shown);
+        layout.title = format!("{name}, {}", position.text());
         let page = ListPage {
             layout,
             folder,
+            name,
             rows: rows(&snapshot, shown.id, (&position, &order), kind)?,
             folders: mail_folders::choices(&snapshot)?,
             position,

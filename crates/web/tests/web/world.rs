@@ -22,7 +22,7 @@ use sasl::{
 };
 use search::FullTextIndex;
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Store, StoreOptions, SyncMode, Ticket};
 use tower_service::Service as _;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 use web::credential_backend::{
@@ -195,7 +195,7 @@ impl WebBackend for Backend {
         }
         self.submitted.lock().expect("no test panics while it holds this").push(request);
         let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
-        Ok(AcceptedSubmission { id: "1".to_owned(), durable })
+        Ok(AcceptedSubmission { id: "1".to_owned(), ticket: Ticket::NONE, durable })
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
