@@ -203,6 +203,9 @@ pub const WEBSOCKET_CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of bytes that are read from a WebSocket at once.
 pub const WEBSOCKET_READ_BYTES: usize = 8 << 10;
 
+/// Number of bytes of answers that wait for the client of a WebSocket from which no further message is read.
+pub const WEBSOCKET_WAITING_BYTES_MAX: usize = 1 << 20;
+
 /// Number of names of types that a client selects for push.
 pub const TYPES_MAX: usize = 100;
 
