@@ -307,15 +307,20 @@ impl Sessions {
 
     /// Returns the session with a token and its login, and counts the use.
     pub fn find(&self, token: &str) -> Option<(SessionId, SessionLogin)> {
-        let now = self.clock.now();
         let id = SessionId::of_token(token);
+        Some((id, self.count_use(&id)?))
+    }
+
+    /// Counts a use of a session, and returns its login. Returns `None` if it has ended: a use revives no session.
+    pub fn count_use(&self, id: &SessionId) -> Option<SessionLogin> {
+        let now = self.clock.now();
         let mut by_id = self.by_id.lock();
-        let session = by_id.get_mut(&id)?;
+        let session = by_id.get_mut(id)?;
         if !session.is_valid(now, &self.options) {
             return None;
         }
         session.used = now;
-        Some((id, session.login.clone()))
+        Some(session.login.clone())
     }
 
     /// Writes the last use of a session into its note, if that is due. What cannot be written is logged: the session

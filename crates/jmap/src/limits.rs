@@ -203,6 +203,9 @@ pub const WEBSOCKET_CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of bytes that are read from a WebSocket at once.
 pub const WEBSOCKET_READ_BYTES: usize = 8 << 10;
 
+/// Number of bytes of answers that wait for the client of a WebSocket from which no further message is read.
+pub const WEBSOCKET_WAITING_BYTES_MAX: usize = 1 << 20;
+
 /// Number of names of types that a client selects for push.
 pub const TYPES_MAX: usize = 100;
 
@@ -236,17 +239,30 @@ pub const DEVICE_CLIENT_ID_BYTES_MAX: usize = 255;
 /// Time for which a push waits for further changes.
 pub const PUSH_PAUSE: Duration = Duration::from_millis(500);
 
+/// Time after which the states of accounts are read again if some of them could not be read.
+pub const OBSERVATION_RETRY: Duration = Duration::from_secs(30);
+
 /// Time after which a waiting subscription is checked: its end, and that of its credential.
 pub const PUSH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Number of pushes that are prepared and sent at the same time.
 pub const PUSHES_MAX: usize = 50;
 
+/// Number of pushes that are prepared and sent to one push service at the same time. It is a part of [`PUSHES_MAX`], so
+/// that a service that does not answer leaves slots to the others.
+pub const PUSHES_PER_HOST_MAX: usize = 10;
+
 /// Time for sending one push: look-up, connection, handshake, request and the header of the answer.
 pub const PUSH_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Number of addresses of a host that are tried.
 pub const PUSH_ADDRESSES_MAX: usize = 4;
+
+/// Time after which the next address of a host is tried, too, if the attempts before have not connected.
+pub const PUSH_CONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Time in which an address of a host must accept a connection.
+pub const PUSH_CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Number of bytes of the header of a push service's answer. Its body is not read.
 pub const PUSH_ANSWER_BYTES_MAX: usize = 16 << 10;

@@ -37,6 +37,7 @@ use http::account_limits::AccountLimits;
 use http::login::{COOKIE, PLAIN_COOKIE};
 use http::origin::{Origins, Sender};
 use http::problem::Problem;
+use http::sessions::SessionId;
 use http::statistics::with_route_names;
 use http::{Authenticator, Refusal, RequestContext};
 use sasl::{LoginError, LoginProtocol};
@@ -86,6 +87,15 @@ type Answer = Result<Response<Body>, Problem>;
 /// The future that completes when the session of a login ends. A login by a password in the request has none: its
 /// connection ends when the account is changed.
 type LoginEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The login of a request.
+struct RequestLogin {
+    /// The person for whom it is executed.
+    caller: Caller,
+    /// The session by which the person is logged in, if it is one.
+    session: Option<SessionId>,
+    login_end: LoginEnd,
+}
 
 impl Service {
     /// Creates the service.
@@ -137,26 +147,27 @@ impl Service {
 
     /// Returns the person for whom a request is executed.
     async fn caller(&self, context: &RequestContext, headers: &HeaderMap) -> Result<Caller, Problem> {
-        self.login(context, headers).await.map(|(caller, _)| caller)
+        self.login(context, headers).await.map(|login| login.caller)
     }
 
-    /// Returns the person for whom a request is executed, and the end of the session by which the person is logged in.
-    async fn login(&self, context: &RequestContext, headers: &HeaderMap) -> Result<(Caller, LoginEnd), Problem> {
+    /// Returns the login of a request.
+    async fn login(&self, context: &RequestContext, headers: &HeaderMap) -> Result<RequestLogin, Problem> {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
         let found = found.map_err(refusal)?;
         let scope = found.password.scope();
-        let session = found.session.map(|session| session.name());
-        let credential = session
+        let credential = found
+            .session
+            .map(|session| session.name())
             .or_else(|| found.password.application().map(|id| format!("{APPLICATION_PASSWORD_PREFIX}{id}")))
             .unwrap_or_default();
         let caller = Caller { login: found.login().to_owned(), scope, credential };
         let sessions = Arc::clone(self.parts.authenticator.sessions());
-        let end: LoginEnd = match found.session {
+        let login_end: LoginEnd = match found.session {
             Some(session) => Box::pin(async move { sessions.ended(&session).await }),
             None => Box::pin(std::future::pending()),
         };
-        Ok((caller, end))
+        Ok(RequestLogin { caller, session: found.session, login_end })
     }
 
     /// Runs work for a person on a worker, and waits until what it has read or written is durable.

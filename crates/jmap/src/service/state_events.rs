@@ -38,7 +38,7 @@ pub(super) async fn state_events(
     types: TypeSelection,
     last: Option<&str>,
 ) -> Result<StateEvents, Problem> {
-    let (present, change) = observe(service, caller).await?;
+    let Observation { states: present, change, .. } = observe(service, caller).await?;
     // An identifier that cannot be read may be old: its client is sent all states.
     let known = last.map(|id| AccountStates::from_event_id(id).unwrap_or_default());
     // What the client has missed is found at once.
@@ -69,7 +69,8 @@ impl Watch {
             (&mut self.change).await;
             sleep_until(self.earliest).await;
             // A person who may no longer log in has lost the connection by now.
-            let (present, change) = observe(&self.service, &self.caller).await.ok()?;
+            let observed = observe(&self.service, &self.caller).await.ok()?;
+            let Observation { states: present, change, .. } = observed.with_known(&self.known);
             self.change = change;
             let changed = present.differences(&self.known, &self.types);
             let identifier = present.event_id();
@@ -84,11 +85,12 @@ impl Watch {
 
 /// Returns the present states, and the future of the next change. The listener begins before the states are read, so no
 /// change is missed.
-async fn observe(service: &Service, caller: &Caller) -> Result<(AccountStates, Change), Problem> {
+async fn observe(service: &Service, caller: &Caller) -> Result<Observation, Problem> {
     let of_job = caller.clone();
-    let observed = service.run(caller, "events", move |services| match push::observe(services, &of_job) {
-        Ok(Observation { states, change, ticket }) => (Ok((states, change)), ticket),
-        Err(error) => (Err(error), Ticket::NONE),
+    let observed = service.run(caller, "events", move |services| {
+        let observed = push::observe(services, &of_job);
+        let ticket = observed.as_ref().map_or(Ticket::NONE, |observed| observed.ticket);
+        (observed, ticket)
     });
     observed.await?.map_err(|error| failed("events", &error))
 }

@@ -3,29 +3,36 @@
 //! All logins have the password `secret`.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 
 use axum::http::{HeaderName, HeaderValue, Request, Response};
+use base::Name;
 use base::memory::MemoryShares;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::sessions::{SessionClient, SessionLogin};
-use http::{Authenticator, Front, FrontOptions, Sessions};
+use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions};
 use jmap::service::{Service, ServiceParts};
 use notes::Identity;
 use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, Message};
-use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
+use wire::{JobLabel, JobOwner, Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::world::World;
 
 /// The password of everybody.
 const PASSWORD: &str = "secret";
+
+/// Number of workers.
+const WORKERS: usize = 2;
+
+/// Number of bytes that a client with a small buffer asks its system for.
+const SMALL_BUFFER_BYTES: u32 = 16 << 10;
 
 /// The origin whose pages may use the server.
 pub const PERMITTED_ORIGIN: &str = "https://app.demo.test";
@@ -65,6 +72,9 @@ pub struct Server {
     pub sessions: Arc<Sessions>,
     pub shutdown: Shutdown,
     pub service: Arc<Service>,
+    /// The memory for requests and answers.
+    pub memory: Arc<MemoryShares>,
+    pool: WorkerPool,
     /// The signals that end connections because their account was changed.
     pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
     /// The connections.
@@ -79,11 +89,16 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server.
+    /// Starts a server with as much memory as it wants.
     pub async fn start(world: World) -> Self {
+        Self::start_with_memory(world, MemoryShares::unlimited()).await
+    }
+
+    /// Starts a server.
+    pub async fn start_with_memory(world: World, memory: Arc<MemoryShares>) -> Self {
         let clock = Arc::clone(&world.services.clock);
         let sessions = Arc::clone(&world.sessions);
-        let options = PoolOptions { workers: 2, ..PoolOptions::default() };
+        let options = PoolOptions { workers: WORKERS, ..PoolOptions::default() };
         let pool = WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started");
         let shutdown = Shutdown::new();
         let parts = ServiceParts {
@@ -91,13 +106,13 @@ impl Server {
             authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
             pool: pool.clone(),
             store: Arc::clone(world.databases().store()),
-            memory: MemoryShares::unlimited(),
+            memory: Arc::clone(&memory),
             shutdown: shutdown.clone(),
             origins: vec![PERMITTED_ORIGIN.to_owned()],
         };
         let service = Service::new(parts);
         let routes = service.routes();
-        let front = Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
+        let front = Front::new(FrontOptions::default(), routes, Arc::clone(&memory), clock, shutdown.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let terminations: Arc<Mutex<Vec<SessionTermination>>> = Arc::default();
@@ -112,7 +127,37 @@ impl Server {
                 tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
             }
         });
-        Self { world, address, sessions, shutdown, service, terminations, served, accepting }
+        Self { world, address, sessions, shutdown, service, memory, pool, terminations, served, accepting }
+    }
+
+    /// Occupies all workers until the result is dropped.
+    pub fn occupy_workers(&self) -> Vec<mpsc::Sender<()>> {
+        let occupy = |_| {
+            let (occupied, released) = mpsc::channel();
+            let pool = self.pool.clone();
+            tokio::spawn(async move { pool.run(label("nobody"), move || released.recv()).await.map(drop) });
+            occupied
+        };
+        (0..WORKERS).map(occupy).collect()
+    }
+
+    /// Waits until all jobs of a person that the server has begun so far have ended.
+    pub async fn finish_jobs(&self, login: &str) {
+        let barrier = Arc::new(Barrier::new(WORKERS));
+        let meet = || {
+            let barrier = Arc::clone(&barrier);
+            self.pool.run(label(login), move || barrier.wait().is_leader())
+        };
+        let met = futures_util::future::join_all((0..WORKERS).map(|_| meet())).await;
+        assert!(met.into_iter().all(|job| job.is_ok()), "the pool runs");
+    }
+
+    /// Opens the sessions as after a restart.
+    pub fn reopen_sessions(&self) -> Arc<Sessions> {
+        let services = &self.world.services;
+        let sources = (Arc::clone(&services.clock), Arc::clone(&services.random));
+        let hub = Name::new("CN=hub/O=Demo");
+        Sessions::open(self.world.databases(), &hub, sources, SessionOptions::default()).expect("they open")
     }
 
     /// Begins a session of a person in a browser, and returns its cookie.
@@ -137,6 +182,23 @@ impl Server {
     /// Opens a connection over WebSocket, or returns the answer of the server that refuses it.
     pub async fn open(&self, request: Request<()>) -> Result<Client, Box<Response<Option<Vec<u8>>>>> {
         let stream = TcpStream::connect(self.address).await.expect("the server listens");
+        Self::open_over(stream, request).await
+    }
+
+    /// Opens a connection over WebSocket of a client that buffers little of what it does not read.
+    pub async fn connect_with_small_buffer(&self, login: &str) -> Client {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(SMALL_BUFFER_BYTES).expect("the size is valid");
+        let stream = socket.connect(self.address).await.expect("the server listens");
+        let fields = [("authorization", &*basic(login)), ("sec-websocket-protocol", "jmap")];
+        let opened = Self::open_over(stream, self.handshake(&fields)).await;
+        opened.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
+    }
+
+    async fn open_over(
+        stream: TcpStream,
+        request: Request<()>,
+    ) -> Result<Client, Box<Response<Option<Vec<u8>>>>> {
         match tokio_tungstenite::client_async(request, stream).await {
             Ok((stream, response)) => {
                 assert_eq!(response.headers()["sec-websocket-protocol"], "jmap");
@@ -152,6 +214,10 @@ impl Server {
         let fields = [("authorization", &*basic(login)), ("sec-websocket-protocol", "jmap")];
         self.open(self.handshake(&fields)).await.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
     }
+}
+
+fn label(login: &str) -> JobLabel {
+    JobLabel::new(JobOwner::account(login), "test", "test")
 }
 
 /// Returns the value of the field `Authorization` of a person.

@@ -3,8 +3,9 @@
 //! The accounts are `alice`, `bob` and `carol`, who has a quota of 20 KiB. In the mail file of `alice`, `dave` is an
 //! Editor, `erin` an Author and `frank` a Reader; they have no mail files. The account of a login is `A` and the login.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random};
@@ -46,6 +47,10 @@ pub struct World {
     pub sessions: Arc<Sessions>,
     /// A number that is different after a change of the password of everybody.
     pub password_stamp: Arc<AtomicU64>,
+    /// The engine of the store, which can be made to fail.
+    pub engine: Arc<MemoryEngine>,
+    /// The accounts whose mail files cannot be opened.
+    pub broken: Arc<Mutex<BTreeSet<String>>>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
 }
@@ -84,7 +89,8 @@ impl World {
 
     fn create(has_index: bool, policy: PushPolicy) -> Self {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
-        let store = Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens");
+        let engine = Arc::new(MemoryEngine::new(1));
+        let store = Store::with_engine(Arc::clone(&engine) as _, &options).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(7));
         let databases = Databases::open_with(
@@ -107,8 +113,13 @@ impl World {
         let sessions = Sessions::open(mail.databases(), &hub, sources(), SessionOptions::default());
         let sessions = sessions.expect("the sessions open");
         let push = PushSubscriptions::open(&sessions, policy, sources()).expect("the subscriptions open");
-        let accounts =
-            MemoryAccounts { mail: Arc::clone(&mail), full_text, password_stamp: Arc::clone(&password_stamp) };
+        let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let accounts = MemoryAccounts {
+            mail: Arc::clone(&mail),
+            full_text,
+            password_stamp: Arc::clone(&password_stamp),
+            broken: Arc::clone(&broken),
+        };
         let services = Services {
             accounts: Arc::new(accounts),
             principals: Arc::new(DemoPrincipals),
@@ -127,7 +138,8 @@ impl World {
             push,
             tables: MessageTables::default(),
         };
-        let world = Self { services: Arc::new(services), clock, mail, router, index, sessions, password_stamp };
+        let services = Arc::new(services);
+        let world = Self { services, clock, router, sessions, password_stamp, engine, broken, mail, index };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -266,21 +278,11 @@ struct MemoryAccounts {
     mail: Arc<MailStore>,
     full_text: Option<Arc<FullTextIndex>>,
     password_stamp: Arc<AtomicU64>,
+    broken: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Accounts for MemoryAccounts {
-    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>> {
-        let mut found = Vec::new();
-        for owner in OWNERS {
-            if let Ok(Some((info, _))) = self.open(caller, &account(owner)) {
-                found.push(info);
-            }
-        }
-        found.sort_by_key(|info| !info.is_personal);
-        Ok(found)
-    }
-
-    fn open(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
+impl MemoryAccounts {
+    fn open_file(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
         let Some(owner) = OWNERS.into_iter().find(|owner| account(owner) == id) else { return Ok(None) };
         let person = Identity::person(name(&caller.login)).authenticated(AuthenticationMethod::Password);
         let file = self.mail.open(&path(owner), &Arc::new(person))?;
@@ -293,6 +295,26 @@ impl Accounts for MemoryAccounts {
             owner: Some(format!("P{owner}")),
         };
         Ok(Some((info, file)))
+    }
+}
+
+impl Accounts for MemoryAccounts {
+    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>> {
+        let mut found = Vec::new();
+        for owner in OWNERS {
+            if let Ok(Some((info, _))) = self.open_file(caller, &account(owner)) {
+                found.push(info);
+            }
+        }
+        found.sort_by_key(|info| !info.is_personal);
+        Ok(found)
+    }
+
+    fn open(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
+        match self.broken.lock().expect("no test panics with it").contains(id) {
+            true => Err(mail::Error::Unavailable("mail file")),
+            false => self.open_file(caller, id),
+        }
     }
 
     fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>> {
