@@ -208,8 +208,7 @@ fn get_text() -> String {
 #[tokio::test]
 async fn answers_that_wait_for_a_client_take_memory_of_its_address() {
     let share = 4 * LARGE_TEXT_BYTES;
-    let sizes =
-        ShareSizes { account_bytes: share, network_bytes: share, networks_bytes: share, local_bytes: share };
+    let sizes = ShareSizes { account_bytes: share, network_bytes: share, networks_bytes: share, local_bytes: share };
     let memory = MemoryShares::new(2 * share, sizes);
     let server = Server::start_with_memory(World::new(), memory).await;
     let text = "x".repeat(LARGE_TEXT_BYTES);
