@@ -34,7 +34,8 @@ impl Service {
     pub async fn deliver_pushes(self: Arc<Self>, sender: PushSender) {
         let shutdown = self.parts.shutdown.clone();
         let services = Arc::clone(&self.parts.services);
-        let delivery = Delivery { service: self, sender, slots: Semaphore::new(PUSHES_MAX), host_slots: HostSlots::default() };
+        let delivery =
+            Delivery { service: self, sender, slots: Semaphore::new(PUSHES_MAX), host_slots: HostSlots::default() };
         let mut served = HashSet::new();
         let mut running = FuturesUnordered::new();
         loop {

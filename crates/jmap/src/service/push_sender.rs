@@ -116,8 +116,8 @@ impl PushSender {
     }
 }
 
-/// Orders addresses so that IPv6 and IPv4 alternate, beginning with the first one: if one of them has no route, the
-/// other one comes next.
+/// Returns addresses with IPv6 and IPv4 in turn, beginning with the first one: if one of them has no route, the other one
+/// comes next.
 fn alternating(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let is_first_v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
     let of_family = |address: &IpAddr| address.is_ipv4() == is_first_v4;

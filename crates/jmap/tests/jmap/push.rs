@@ -545,7 +545,7 @@ fn a_change_that_cannot_be_written_changes_nothing() {
     let url = format!("http://{address}/");
     let id = created_id(&create(&world, json!({ "url": url })));
     let known = world.services.push.get(&id).expect("it exists");
-    world.engine.faults().fail_writes(1_000);
+    world.engine.faults().set_capacity(0);
     for _ in 0..PUSH_CREATIONS_MAX {
         let reply = create(&world, json!({ "url": url }));
         assert_eq!(reply["notCreated"]["k"]["type"], "serverFail", "{reply}");
@@ -556,7 +556,7 @@ fn a_change_that_cannot_be_written_changes_nothing() {
     assert_eq!(updated["notUpdated"][&id]["type"], "serverFail", "{updated}");
     assert!(world.services.push.remove(&id).is_err());
     assert_eq!(world.services.push.get(&id), Some(known));
-    world.engine.faults().fail_writes(0);
+    world.engine.faults().free_disk();
     // Attempts that failed are no creations.
     created_id(&create(&world, json!({ "url": url })));
     world.services.push.remove(&id).expect("a sound store");
