@@ -28,6 +28,7 @@ mod uses;
 
 pub use uses::Use;
 
+use crate::backend::LoginProof;
 use crate::limits::{
     SESSION_CLIENT_BYTES_MAX, SESSION_USE_INTERVAL, SESSIONS_MAX, SESSIONS_PER_PERSON_MAX, SESSIONS_PER_TRANSACTION,
 };
@@ -55,6 +56,7 @@ const ADDRESS_ITEM: &str = "Address";
 const CLIENT_ITEM: &str = "Client";
 const APPLICATION_ITEM: &str = "ApplicationPassword";
 const SCOPE_ITEM: &str = "Scope";
+const FACTOR_ITEM: &str = "SecondFactor";
 
 /// Lifetimes of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,16 @@ pub struct SessionLogin {
     pub stamp: u64,
     /// The password by which it began. The login page takes only that of the account.
     pub password: LoginPassword,
+    /// The second factor of which a code was entered: when it was added. `None` if the person had none.
+    pub factor: Option<Timestamp>,
+}
+
+impl SessionLogin {
+    /// Returns what the login has proved.
+    #[must_use]
+    pub fn proof(&self) -> LoginProof {
+        LoginProof { stamp: self.stamp, factor: self.factor }
+    }
 }
 
 /// The client that began a session.
@@ -144,7 +156,7 @@ impl Session {
     }
 
     fn to_items(&self) -> Vec<Item> {
-        let SessionLogin { login, stamp, password } = &self.login;
+        let SessionLogin { login, stamp, password, factor } = &self.login;
         let mut items = vec![
             Item::text(FORM_ITEM, FORM),
             Item::text(LOGIN_ITEM, &**login),
@@ -158,6 +170,9 @@ impl Session {
         if let LoginPassword::Application { id, scope } = password {
             items.push(Item::text(APPLICATION_ITEM, id.to_string()));
             items.push(Item::text(SCOPE_ITEM, scope.name()));
+        }
+        if let Some(added) = factor {
+            items.push(Item::text(FACTOR_ITEM, added.0.to_string()));
         }
         items
     }
@@ -177,9 +192,11 @@ impl Session {
                 scope: LoginScope::parse(&text(SCOPE_ITEM))?,
             },
         };
+        let factor = note.text(FACTOR_ITEM).map(str::parse).transpose().ok()?.map(Timestamp);
+        let stamp = text(STAMP_ITEM).parse().ok()?;
         Some(Self {
             id: SessionId(hex::parse_array(&text(DIGEST_ITEM))?),
-            login: SessionLogin { login: text(LOGIN_ITEM), stamp: text(STAMP_ITEM).parse().ok()?, password },
+            login: SessionLogin { login: text(LOGIN_ITEM), stamp, password, factor },
             client: SessionClient { address: text(ADDRESS_ITEM), description: text(CLIENT_ITEM) },
             begun: time(BEGUN_ITEM)?,
             used,
@@ -330,13 +347,12 @@ impl Sessions {
             let mut by_id = self.by_id.lock();
             let session =
                 by_id.get_mut(id).filter(|session| session.used.since(session.written) > SESSION_USE_INTERVAL);
-            session.map(|session| {
-                session.written = session.used;
-                session.clone()
-            })
+            session.map(|session| session.written = session.used)
         };
-        let Some(session) = due else { return };
-        if let Err(error) = self.rewrite(&session) {
+        if due.is_none() {
+            return;
+        }
+        if let Err(error) = self.rewrite(id, |_| {}) {
             tracing::error!(target: "http", %error, "the last use of a session could not be written");
         }
     }
@@ -344,6 +360,12 @@ impl Sessions {
     /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
     pub fn end(&self, id: &SessionId) {
         let ended = self.by_id.lock().get(id).cloned();
+    /// Records that the person of a session has proved a second factor, which was or will be added at a time. Nobody
+    /// waits for the note: it is durable with any later change.
+    pub fn prove_factor(&self, id: &SessionId, added: Timestamp) -> notes::Result<()> {
+        self.rewrite(id, |session| session.login.factor = Some(added))
+    }
+
         if let Err(error) = self.remove(ended.as_slice()) {
             tracing::error!(target: "http", %error, "the end of a session could not be written");
         }
@@ -420,7 +442,8 @@ impl Sessions {
         found
     }
 
-    fn rewrite(&self, session: &Session) -> notes::Result<()> {
+    /// Changes a session in memory, and writes its note. A session that has ended is left alone.
+    fn rewrite(&self, id: &SessionId, change: impl FnOnce(&mut Session)) -> notes::Result<()> {
         let access = self.access()?;
         let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
@@ -428,6 +451,12 @@ impl Sessions {
         let Some(header) = writer.header(session.note)? else { return Ok(()) };
         writer.note_update(session.note, header.revision(), &session.to_items(), &[])?;
         // Nobody waits for it.
+        // Transactions come one after another, so the last note that is written is that of the last change.
+        let changed = self.by_id.lock().get_mut(id).map(|session| {
+            change(session);
+            session.clone()
+        });
+        let Some(session) = changed else { return Ok(()) };
         transaction.commit().map(drop)
     }
 
@@ -543,7 +572,7 @@ mod tests {
     }
 
     fn login_by_password(login: &str) -> SessionLogin {
-        SessionLogin { login: login.to_owned(), stamp: 7, password: LoginPassword::Account }
+        SessionLogin { login: login.to_owned(), stamp: 7, password: LoginPassword::Account, factor: None }
     }
 
     fn login_of(sessions: &Sessions, token: &str) -> Option<String> {
@@ -632,6 +661,27 @@ mod tests {
         let world = World::new();
         let sessions = world.open();
         let is_new = |sessions: &Sessions, login: &str, step| {
+    #[test]
+    fn sessions_keep_the_second_factor_that_was_proved() {
+        let world = World::new();
+        let sessions = world.open();
+        let token = begin(&sessions, "Ann/Acme");
+        let factor = |sessions: &Sessions| sessions.find(&token).and_then(|(_, login)| login.factor);
+        assert_eq!(factor(&world.open()), None);
+        let (id, _) = sessions.find(&token).expect("it is valid");
+        let added = Timestamp(1_234_567_890_123_456);
+        sessions.prove_factor(&id, added).expect("a sound store");
+        assert_eq!((factor(&sessions), factor(&world.open())), (Some(added), Some(added)));
+        // A later use does not write the session as it was before.
+        world.clock.advance(SESSION_USE_INTERVAL + Duration::from_secs(1));
+        sessions.find(&token).expect("it is valid");
+        sessions.record_use(&id);
+        assert_eq!(factor(&world.open()), Some(added));
+        sessions.end(&id);
+        sessions.prove_factor(&id, added).expect("it is left alone");
+        assert_eq!((factor(&sessions), factor(&world.open())), (None, None));
+    }
+
             sessions.use_code((login, Timestamp(3)), step).expect("a sound store").is_some()
         };
         assert!(is_new(&sessions, "Ann/Acme", 7) && !is_new(&sessions, "Ann/Acme", 7));

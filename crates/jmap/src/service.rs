@@ -37,7 +37,6 @@ use http::account_limits::AccountLimits;
 use http::login::{COOKIE, PLAIN_COOKIE};
 use http::origin::{Origins, Sender};
 use http::problem::Problem;
-use http::sessions::SessionId;
 use http::statistics::with_route_names;
 use http::{Authenticator, Refusal, RequestContext};
 use sasl::{LoginError, LoginProtocol};
@@ -84,17 +83,14 @@ pub struct Service {
 
 type Answer = Result<Response<Body>, Problem>;
 
-/// The future that completes when the session of a login ends. A login by a password in the request has none: its
-/// connection ends when the account is changed.
+/// The future that completes when a login ends: with its session, or with a change of the account.
 type LoginEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The login of a request.
 struct RequestLogin {
     /// The person for whom it is executed.
     caller: Caller,
-    /// The session by which the person is logged in, if it is one.
-    session: Option<SessionId>,
-    login_end: LoginEnd,
+    found: http::Caller,
 }
 
 impl Service {
@@ -162,12 +158,15 @@ impl Service {
             .or_else(|| found.password.application().map(|id| format!("{APPLICATION_PASSWORD_PREFIX}{id}")))
             .unwrap_or_default();
         let caller = Caller { login: found.login().to_owned(), scope, credential };
-        let sessions = Arc::clone(self.parts.authenticator.sessions());
-        let login_end: LoginEnd = match found.session {
-            Some(session) => Box::pin(async move { sessions.ended(&session).await }),
-            None => Box::pin(std::future::pending()),
-        };
-        Ok(RequestLogin { caller, session: found.session, login_end })
+        Ok(RequestLogin { caller, found })
+    }
+
+    /// Returns the end of the login of a request whose answer goes on without end. The connection may carry requests of
+    /// other people meanwhile, so its own end is not enough.
+    async fn login_end(&self, context: &RequestContext, found: &http::Caller) -> Result<LoginEnd, Problem> {
+        let watched = self.parts.authenticator.watch(context, found, LoginProtocol::Jmap).await;
+        let login = watched.map_err(|error| refusal(error.into()))?;
+        Ok(Box::pin(async move { login.ended().await }))
     }
 
     /// Runs work for a person on a worker, and waits until what it has read or written is durable.

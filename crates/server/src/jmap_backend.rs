@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::ReplicaId;
+use base::{ReplicaId, Timestamp};
 use directory::{Directory, Person};
 use instance::full_text::FullTextService;
 use jmap::backend::{AccountRights, IdentityInfo};
@@ -23,6 +23,7 @@ use search::FullTextIndex;
 use crate::limits::SHARED_ACCOUNTS_MAX;
 use crate::logins::{Logins, within_scope};
 use crate::principal_list::principal_id;
+use crate::session_registry::is_factor_proved;
 use crate::shared_mail_files::SharedMailFiles;
 
 /// The accounts of JMAP.
@@ -99,6 +100,12 @@ impl ServerJmapAccounts {
         }))
     }
 
+    /// Returns the second factor that the session of a caller has proved.
+    fn proved_factor(&self, caller: &Caller) -> Option<Timestamp> {
+        let own = self.logins.sessions().list(Some(&caller.login));
+        own.into_iter().find(|session| session.id.name() == caller.credential)?.login.factor
+    }
+
     fn principal_id(&self, person: &Person) -> mail::Result<Option<String>> {
         let found = self.directory.unids(&[person.note]).map_err(|error| unavailable("directory", &error))?;
         Ok(found.first().map(|(_, unid)| principal_id(*unid)))
@@ -140,11 +147,11 @@ impl Accounts for ServerJmapAccounts {
 
     fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>> {
         let Some((person, _)) = self.person(caller)? else { return Ok(None) };
-        let application = caller.credential.strip_prefix(APPLICATION_PASSWORD_PREFIX);
-        let is_revoked = application.is_some_and(|id| {
-            ApplicationPasswordId::parse(id).is_none_or(|id| person.application_password(id).is_none())
-        });
-        Ok((!is_revoked).then(|| person.password_stamp()))
+        let is_valid = match caller.credential.strip_prefix(APPLICATION_PASSWORD_PREFIX) {
+            Some(id) => ApplicationPasswordId::parse(id).is_some_and(|id| person.application_password(id).is_some()),
+            None => person.second_factor().is_none() || is_factor_proved(&person, self.proved_factor(caller)),
+        };
+        Ok(is_valid.then(|| person.password_stamp()))
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

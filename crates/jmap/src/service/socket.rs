@@ -80,12 +80,14 @@ pub(super) async fn answer(
 
 async fn begin(service: &Arc<Service>, context: &RequestContext, mut request: Request) -> Answer {
     let headers = request.headers().clone();
-    let RequestLogin { caller, session, login_end } = service.login(context, &headers).await?;
+    let RequestLogin { caller, found } = service.login(context, &headers).await?;
     let accept = accept_key(request.method(), &headers)?;
     let permit = service.sockets.begin(&caller.login).ok_or_else(|| {
         let detail = "this account has too many connections over WebSocket; close some of them";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
     })?;
+    let login_end = service.login_end(context, &found).await?;
+    let session = found.session;
     let budget = service.parts.memory.share_of(&context.peer.memory_owner());
     let service = Arc::clone(service);
     let login = Login { service, caller, session, login_end, budget, _permit: permit };
@@ -175,7 +177,10 @@ type Executing = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, Problem>>
 /// What follows from a message.
 enum Outcome {
     Send(WaitingAnswer),
-    SetEvents { message: u64, events: Option<StateEvents> },
+    SetEvents {
+        message: u64,
+        events: Option<StateEvents>,
+    },
     /// The memory of the peer has no place for the answer.
     Exhausted,
 }

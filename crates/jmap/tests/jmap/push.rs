@@ -362,7 +362,8 @@ async fn a_subscription_belongs_to_its_credential_and_ends_with_it() {
     let (server, _pushing) = start(&service).await;
     let world = &server.world;
     let client = SessionClient::new(server.address.ip(), None);
-    let login = SessionLogin { login: "alice".to_owned(), stamp: 1, password: sasl::LoginPassword::Account };
+    let password = sasl::LoginPassword::Account;
+    let login = SessionLogin { login: "alice".to_owned(), stamp: 1, password, factor: None };
     let (token, _) = server.sessions.begin(login, client).expect("a sound store");
     let session = http::sessions::SessionId::of_token(&token);
     let browser = Caller { login: "alice".to_owned(), scope: Scope::All, credential: session.name() };

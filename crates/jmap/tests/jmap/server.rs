@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Request, Response};
 use base::Name;
 use base::memory::MemoryShares;
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::sessions::{SessionClient, SessionLogin};
 use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions};
 use jmap::service::{Service, ServiceParts};
@@ -37,8 +37,17 @@ const SMALL_BUFFER_BYTES: u32 = 16 << 10;
 /// The origin whose pages may use the server.
 pub const PERMITTED_ORIGIN: &str = "https://app.demo.test";
 
-/// Logins with one password.
-struct OnePassword;
+/// Logins with one password. All of those that are watched end with one signal.
+struct OnePassword(SessionTermination);
+
+/// A login that is watched.
+struct Watch(SessionTermination);
+
+impl LoginWatch for Watch {
+    fn termination(&self) -> &SessionTermination {
+        &self.0
+    }
+}
 
 impl Credentials for OnePassword {
     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -50,9 +59,13 @@ impl Credentials for OnePassword {
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let identity = Arc::new(Identity::person(login.name.as_str()));
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        Ok(Box::new(Watch(self.0.clone())))
     }
 
     /// There is no login page.
@@ -75,6 +88,8 @@ pub struct Server {
     /// The memory for requests and answers.
     pub memory: Arc<MemoryShares>,
     pool: WorkerPool,
+    /// The end of the logins that are watched.
+    pub watched: SessionTermination,
     /// The signals that end connections because their account was changed.
     pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
     /// The connections.
@@ -101,9 +116,11 @@ impl Server {
         let options = PoolOptions { workers: WORKERS, ..PoolOptions::default() };
         let pool = WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started");
         let shutdown = Shutdown::new();
+        let watched = SessionTermination::default();
+        let accounts = Arc::new(OnePassword(watched.clone()));
         let parts = ServiceParts {
             services: Arc::clone(&world.services),
-            authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
+            authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), Arc::clone(&sessions)),
             pool: pool.clone(),
             store: Arc::clone(world.databases().store()),
             memory: Arc::clone(&memory),
@@ -127,7 +144,7 @@ impl Server {
                 tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
             }
         });
-        Self { world, address, sessions, shutdown, service, memory, pool, terminations, served, accepting }
+        Self { world, address, sessions, shutdown, service, memory, pool, watched, terminations, served, accepting }
     }
 
     /// Keeps all workers busy until the result is dropped. Each has a job of another person, because one person leaves a
@@ -159,7 +176,7 @@ impl Server {
     /// Begins a session of a person in a browser, and returns its cookie.
     pub fn begin_session(&self, login: &str) -> String {
         let client = SessionClient::new(self.address.ip(), None);
-        let login = SessionLogin { login: login.to_owned(), stamp: 0, password: LoginPassword::Account };
+        let login = SessionLogin { login: login.to_owned(), stamp: 0, password: LoginPassword::Account, factor: None };
         let (token, ticket) = self.sessions.begin(login, client).expect("a sound store");
         self.world.databases().store().durable(ticket).wait().expect("the store works");
         format!("doublet={token}")

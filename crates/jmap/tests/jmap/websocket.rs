@@ -267,7 +267,7 @@ async fn a_request_over_a_connection_is_a_use_of_the_session() {
 }
 
 #[tokio::test]
-async fn a_connection_ends_with_its_login_and_with_the_server() {
+async fn a_connection_ends_with_its_login() {
     let server = Server::start(World::new()).await;
     let cookie = server.begin_session("alice");
     let fields = [("cookie", cookie.as_str()), JMAP];
@@ -279,6 +279,16 @@ async fn a_connection_ends_with_its_login_and_with_the_server() {
     check_echo(&mut client, "R2").await;
     server.sessions.end_all("alice", None).expect("a sound store");
     assert_eq!(client.close_code().await, Some(1008));
+    // A login that is watched ends its connection.
+    let mut client = server.connect("alice").await;
+    check_echo(&mut client, "R2").await;
+    server.watched.terminate();
+    assert_eq!(client.close_code().await, Some(1008));
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_account_and_with_the_server() {
+    let server = Server::start(World::new()).await;
     // An account that was changed ends its connections.
     let mut client = server.connect("alice").await;
     check_echo(&mut client, "R3").await;

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header
 use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
-use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::router::SentCopy;
@@ -75,6 +75,13 @@ impl CredentialBackend for Credential {
         }
     }
 
+    fn check_password(&self, password: &str) -> Result<(), CredentialError> {
+        match password.len() {
+            0..3 => Err(CredentialError::Refused("the password is too short".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError> {
         assert_eq!(caller.login(), ANN);
         let made = match change {
@@ -112,7 +119,7 @@ impl Credentials for OnePassword {
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let identity = Arc::new(Identity::person(login.name.as_str()));
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
     }
@@ -124,10 +131,15 @@ impl Accounts for OnePassword {
     }
 
     /// The code of a step is its number.
+    /// No answer goes on without end.
+    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        Err(LoginError::Unavailable)
+    }
+
     fn check_second_factor(&self, _: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
         match (login, code.parse()) {
             (ANN, Ok(step)) => Ok(CodeProof::Step { step, factor: Timestamp(0) }),
-            (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode),
+            (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode { factor: Timestamp(0) }),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
