@@ -217,6 +217,8 @@ pub struct Sessions {
     options: SessionOptions,
     by_id: Mutex<HashMap<SessionId, Session>>,
     uses: Mutex<HashMap<String, Use>>,
+    /// Held while the note of a use is written. Never taken while `uses` is held.
+    writing_uses: Mutex<()>,
     /// Notified when sessions have ended.
     ended: Notify,
 }
@@ -245,6 +247,7 @@ impl Sessions {
             options,
             by_id: Mutex::new(by_id),
             uses: Mutex::new(uses),
+            writing_uses: Mutex::default(),
             ended: Notify::new(),
         }))
     }
@@ -357,15 +360,15 @@ impl Sessions {
         }
     }
 
-    /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
-    pub fn end(&self, id: &SessionId) {
-        let ended = self.by_id.lock().get(id).cloned();
     /// Records that the person of a session has proved a second factor, which was or will be added at a time. Nobody
     /// waits for the note: it is durable with any later change.
     pub fn prove_factor(&self, id: &SessionId, added: Timestamp) -> notes::Result<()> {
         self.rewrite(id, |session| session.login.factor = Some(added))
     }
 
+    /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
+    pub fn end(&self, id: &SessionId) {
+        let ended = self.by_id.lock().get(id).cloned();
         if let Err(error) = self.remove(ended.as_slice()) {
             tracing::error!(target: "http", %error, "the end of a session could not be written");
         }
@@ -448,15 +451,15 @@ impl Sessions {
         let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
-        let Some(header) = writer.header(session.note)? else { return Ok(()) };
-        writer.note_update(session.note, header.revision(), &session.to_items(), &[])?;
-        // Nobody waits for it.
         // Transactions come one after another, so the last note that is written is that of the last change.
         let changed = self.by_id.lock().get_mut(id).map(|session| {
             change(session);
             session.clone()
         });
         let Some(session) = changed else { return Ok(()) };
+        let Some(header) = writer.header(session.note)? else { return Ok(()) };
+        writer.note_update(session.note, header.revision(), &session.to_items(), &[])?;
+        // Nobody waits for it.
         transaction.commit().map(drop)
     }
 
@@ -543,6 +546,7 @@ mod tests {
         SessionOptions { idle_time_max: Duration::from_secs(3_600), age_max: Duration::from_secs(86_400) };
 
     struct World {
+        engine: Arc<MemoryEngine>,
         databases: Arc<Databases>,
         clock: Arc<SimClock>,
         random: Arc<SeededRandom>,
@@ -551,12 +555,13 @@ mod tests {
     impl World {
         fn new() -> Self {
             let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
-            let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(1));
-            let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+            let engine = Arc::new(MemoryEngine::new(1));
+            let store = Store::with_engine(Arc::clone(&engine) as _, &options).expect("a store in memory opens");
+            let store = Arc::new(store);
             let random = Arc::new(SeededRandom::new(1));
             let clock = Arc::new(SimClock::new());
             let databases = Databases::open_with(store, clock.clone(), random.clone(), ServerSettings::default());
-            Self { databases, clock, random }
+            Self { engine, databases, clock, random }
         }
 
         /// Opens the sessions, as after a restart.
@@ -657,11 +662,6 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_kept_and_codes_are_used_once_across_a_restart() {
-        let world = World::new();
-        let sessions = world.open();
-        let is_new = |sessions: &Sessions, login: &str, step| {
-    #[test]
     fn sessions_keep_the_second_factor_that_was_proved() {
         let world = World::new();
         let sessions = world.open();
@@ -682,6 +682,11 @@ mod tests {
         assert_eq!((factor(&sessions), factor(&world.open())), (None, None));
     }
 
+    #[test]
+    fn uses_are_kept_and_codes_are_used_once_across_a_restart() {
+        let world = World::new();
+        let sessions = world.open();
+        let is_new = |sessions: &Sessions, login: &str, step| {
             sessions.use_code((login, Timestamp(3)), step).expect("a sound store").is_some()
         };
         assert!(is_new(&sessions, "Ann/Acme", 7) && !is_new(&sessions, "Ann/Acme", 7));
@@ -699,5 +704,63 @@ mod tests {
         assert_eq!(world.open().application_password_use(id), Some(used), "it is not written each time");
         reopened.forget_application_password(id).expect("a sound store");
         assert_eq!((reopened.application_password_use(id), world.open().application_password_use(id)), (None, None));
+    }
+
+    #[test]
+    fn logins_that_write_nothing_do_not_wait_for_the_store() {
+        let world = World::new();
+        let sessions = world.open();
+        let (id, address) = (ApplicationPasswordId([9; 8]), IpAddr::from([192, 0, 2, 1]));
+        sessions.use_application_password(id, address, sasl::LoginProtocol::Imap);
+        let access = sessions.access().expect("a sound store");
+        let accesses = [access.as_ref()];
+        // Nobody else writes until this transaction ends.
+        let writing = world.databases.transaction(&accesses).expect("a sound store");
+        let (first, second) = (Arc::clone(&sessions), Arc::clone(&sessions));
+        let user = std::thread::spawn(move || first.use_code(("Ann/Acme", Timestamp(3)), 7).map(|used| used.is_some()));
+        let (answer, answered) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            while !second.uses.lock().keys().any(|key| key.starts_with("code ")) {
+                std::thread::yield_now();
+            }
+            second.use_application_password(id, address, sasl::LoginProtocol::Jmap);
+            let replayed = second.use_code(("Ann/Acme", Timestamp(3)), 7).map(|used| used.is_some());
+            let used = second.application_password_use(id).map(|used| used.protocol);
+            answer.send((replayed, used)).is_ok()
+        });
+        let found = answered.recv_timeout(Duration::from_secs(60));
+        drop(writing);
+        let (replayed, used) = found.expect("a login waits for the store");
+        assert!(!replayed.expect("nothing is written"), "the first request with the code uses it");
+        assert_eq!(used.as_deref(), Some("jmap"));
+        assert!(user.join().expect("no panic").expect("a sound store"), "the code is used once");
+        assert!(reader.join().expect("no panic"));
+        assert!(world.open().use_code(("Ann/Acme", Timestamp(3)), 7).expect("a sound store").is_none());
+    }
+
+    #[test]
+    fn a_use_that_cannot_be_written_is_none() {
+        let world = World::new();
+        let sessions = world.open();
+        let code = |step| sessions.use_code(("Ann/Acme", Timestamp(3)), step).map(|used| used.is_some());
+        let (id, address) = (ApplicationPasswordId([9; 8]), IpAddr::from([192, 0, 2, 1]));
+        let use_password = || sessions.use_application_password(id, address, sasl::LoginProtocol::Imap);
+        assert!(code(7).expect("a sound store"));
+        world.engine.faults().set_capacity(0);
+        assert!(code(8).is_err());
+        use_password();
+        assert_eq!(sessions.application_password_use(id), None);
+        world.engine.faults().free_disk();
+        assert!(!code(7).expect("a sound store"), "the use before it stays");
+        assert!(code(8).expect("a sound store") && !code(8).expect("a sound store"));
+        use_password();
+        assert!(sessions.application_password_use(id).is_some());
+        let reopened = world.open();
+        assert_eq!(reopened.application_password_use(id), sessions.application_password_use(id));
+        assert!(reopened.use_code(("Ann/Acme", Timestamp(3)), 8).expect("a sound store").is_none());
+        let mut uses = 0;
+        let mut count = |note: &Note| uses += usize::from(Use::read(note).is_some());
+        reopened.for_each_note(&mut count).expect("a sound store");
+        assert_eq!(uses, 2, "each has one note");
     }
 }
