@@ -24,8 +24,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     open_account(context, &account_id)?;
-    let state = context.services.principals.state()?;
-    let found = query.list(context)?;
+    let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    let state = accounts.principals_state(context.services, context.caller)?;
+    let found = query.list(context, &accounts)?;
     let find = |id: &str| found.iter().position(|info| info.id == id);
     let mut reply = Map::new();
     reply.insert("accountId".to_owned(), json!(account_id));
@@ -40,11 +41,12 @@ pub(super) fn run_changes(context: &mut Context<'_>, mut arguments: Arguments) -
     let query = PrincipalQuery::parse(&mut arguments)?;
     let call = ListChangesCall::parse(arguments)?;
     open_account(context, &call.account_id)?;
-    let state = context.services.principals.state()?;
+    let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    let state = accounts.principals_state(context.services, context.caller)?;
     if call.since != state {
         return Err(MethodError::new("cannotCalculateChanges"));
     }
-    let total = query.list(context)?.len();
+    let total = query.list(context, &accounts)?.len();
     call.answer(ListChanges { removed: [].into(), added: Vec::new(), total, new_state: state })
 }
 
@@ -66,11 +68,10 @@ impl PrincipalQuery {
         Ok(Self { filter, sort })
     }
 
-    fn list(&self, context: &Context<'_>) -> MethodResult<Vec<PrincipalInfo>> {
-        let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    fn list(&self, context: &Context<'_>, accounts: &OwnedAccounts) -> MethodResult<Vec<PrincipalInfo>> {
         let mut found = Vec::new();
         context.services.principals.for_each(&self.texts(), &mut |info| {
-            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(info, &accounts)));
+            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(info, accounts)));
             if met.unwrap_or(false) {
                 found.push(info.clone());
             }

@@ -6,7 +6,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::owned_accounts::open_account;
+use crate::owned_accounts::{OwnedAccounts, open_account};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -21,7 +21,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     if account.is_read_only {
         return Err(MethodError::new("accountReadOnly"));
     }
-    let state = context.services.principals.state()?;
+    let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    let state = accounts.principals_state(context.services, context.caller)?;
     if if_in_state.is_some_and(|expected| expected != state) {
         return Err(MethodError::new("stateMismatch"));
     }

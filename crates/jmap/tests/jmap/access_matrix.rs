@@ -243,3 +243,27 @@ fn a_login_with_reading_scope_changes_nothing_in_any_account() {
         assert_eq!(uploaded.expect_err("it is a change").kind, "accountReadOnly");
     }
 }
+
+#[test]
+fn a_change_of_an_access_control_list_changes_the_state_of_the_principals() {
+    let world = World::new();
+    let get = || world.call("bob", "Principal/get", json!({ "accountId": "Abob", "ids": ["Palice"] }));
+    let changes = |since: &Value| {
+        let arguments = json!({ "accountId": "Abob", "sinceState": since });
+        world.calls("bob", &json!([["Principal/changes", arguments, "c"]]))[0].clone()
+    };
+    let before = get();
+    assert_eq!(before["list"][0]["accounts"], Value::Null);
+    assert_eq!(get()["state"], before["state"]);
+    assert_eq!(changes(&before["state"])[1]["newState"], before["state"]);
+    world.grant("alice", "bob", AclLevel::Reader);
+    let reader = get();
+    assert!(reader["list"][0]["accounts"]["Aalice"].is_object(), "{reader}");
+    assert_ne!(reader["state"], before["state"]);
+    assert_eq!(changes(&before["state"])[1]["type"], "cannotCalculateChanges");
+    let query = world.call("bob", "Principal/query", json!({ "accountId": "Abob" }));
+    assert_eq!(query["queryState"], reader["state"]);
+    // The rights are shown, too.
+    world.grant("alice", "bob", AclLevel::Editor);
+    assert_ne!(get()["state"], reader["state"]);
+}
