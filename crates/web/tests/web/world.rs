@@ -124,6 +124,11 @@ impl Accounts for OnePassword {
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
     }
 
+    /// No answer goes on without end.
+    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        Err(LoginError::Unavailable)
+    }
+
     fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError> {
         let login = self.check_password(origin, request)?.name;
         let is_code_needed = login == ANN && self.0.has_factor.load(Ordering::SeqCst);
@@ -131,11 +136,6 @@ impl Accounts for OnePassword {
     }
 
     /// The code of a step is its number.
-    /// No answer goes on without end.
-    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
-        Err(LoginError::Unavailable)
-    }
-
     fn check_second_factor(&self, _: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
         match (login, code.parse()) {
             (ANN, Ok(step)) => Ok(CodeProof::Step { step, factor: Timestamp(0) }),
@@ -230,6 +230,8 @@ pub struct World {
     random: Arc<SeededRandom>,
     pub backend: Arc<Backend>,
     pub credential: Arc<Credential>,
+    /// Settings of the operator.
+    pub options: ServiceOptions,
     sessions: Arc<Sessions>,
     pool: WorkerPool,
 }
@@ -253,7 +255,15 @@ impl World {
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
         let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
-        Self { databases, clock, random, backend: Arc::new(backend), credential: Arc::default(), sessions, pool }
+        let backend = Arc::new(backend);
+        let options = ServiceOptions {
+            hostname: HOSTNAME.to_owned(),
+            message_bytes_max: 1 << 20,
+            recipients_max: 10,
+            requests_per_account_max: 20,
+            uploads_per_account_max: 3,
+        };
+        Self { databases, clock, random, backend, credential: Arc::default(), options, sessions, pool }
     }
 
     /// Starts the lite web mail, as after a restart of the server.
@@ -271,8 +281,7 @@ impl World {
             clock: self.clock.clone(),
             random: self.random.clone(),
         };
-        let options = ServiceOptions { hostname: HOSTNAME.to_owned(), message_bytes_max: 1 << 20, recipients_max: 10 };
-        Service::new(services, options).routes()
+        Service::new(services, self.options.clone()).routes()
     }
 
     /// Opens a browser.
