@@ -81,6 +81,11 @@ impl Drop for Server {
 impl Server {
     /// Starts a server.
     pub async fn start(world: World) -> Self {
+        Self::start_with_memory(world, MemoryShares::unlimited()).await
+    }
+
+    /// Starts a server with memory for requests and answers.
+    pub async fn start_with_memory(world: World, memory: Arc<MemoryShares>) -> Self {
         let clock = Arc::clone(&world.services.clock);
         let sessions = Arc::clone(&world.sessions);
         let options = PoolOptions { workers: 2, ..PoolOptions::default() };
@@ -91,13 +96,13 @@ impl Server {
             authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
             pool: pool.clone(),
             store: Arc::clone(world.databases().store()),
-            memory: MemoryShares::unlimited(),
+            memory: Arc::clone(&memory),
             shutdown: shutdown.clone(),
             origins: vec![PERMITTED_ORIGIN.to_owned()],
         };
         let service = Service::new(parts);
         let routes = service.routes();
-        let front = Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
+        let front = Front::new(FrontOptions::default(), routes, memory, clock, shutdown.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let terminations: Arc<Mutex<Vec<SessionTermination>>> = Arc::default();
