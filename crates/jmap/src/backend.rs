@@ -101,7 +101,7 @@ pub struct Services {
     /// The people and groups.
     pub principals: Arc<dyn Principals>,
     /// The uploads.
-    pub uploads: Arc<dyn Uploads>,
+    pub uploads: Arc<Uploads>,
     /// Accepts and withdraws messages.
     pub outbox: Arc<dyn Outbox>,
     /// The requests to send that are carried out now.

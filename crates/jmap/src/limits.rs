@@ -110,16 +110,28 @@ pub const DESTROY_BATCH_MAX: usize = 1_000;
 /// Number of entries of a patch.
 pub const PATCH_ENTRIES_MAX: usize = 10_000;
 
-/// Number of bytes of all uploads of an account that are not used yet.
-pub const UPLOADS_ACCOUNT_BYTES_MAX: u64 = 250 << 20;
+/// Number of bytes of all uploads of a login, in all accounts together.
+pub const UPLOADS_LOGIN_BYTES_MAX: u64 = 250 << 20;
 
-/// Number of bytes of all uploads in memory.
+/// Number of bytes of all uploads.
 pub const UPLOADS_BYTES_MAX: u64 = 1 << 30;
 
-/// Number of uploads of an account.
-pub const UPLOADS_PER_ACCOUNT_MAX: usize = 1_000;
+/// Number of uploads of a login, in all accounts together.
+pub const UPLOADS_PER_LOGIN_MAX: usize = 1_000;
 
-/// Time after which an upload is removed.
+/// Number of uploads of all logins. The description of each takes some hundred bytes of memory.
+pub const UPLOADS_STORED_MAX: usize = 100_000;
+
+/// Number of uploads that one transaction removes.
+pub const UPLOADS_PER_TRANSACTION: usize = 500;
+
+/// Number of bytes of an upload that are kept in memory. A larger one is stored while it arrives.
+pub const UPLOAD_IN_MEMORY_BYTES_MAX: usize = 256 << 10;
+
+/// Number of bytes of an upload or a download that one job of a worker stores or reads.
+pub const TRANSFER_PIECE_BYTES: usize = 256 << 10;
+
+/// Time after which an upload no longer exists.
 pub const UPLOAD_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Number of characters of a media type that an upload keeps.

@@ -1,5 +1,5 @@
 //! The accounts of JMAP over the directory: the mail file of a person, those that other people have opened to it, and
-//! the addresses under which the person sends.
+//! the addresses under which the person sends. Also the uploads of the data folder.
 //!
 //! The identifier of an account is made from the replica id of its mail file, so it is the same on all servers with a
 //! replica, and stays the same if the mail file gets another path. A mail file of another person is an account if its
@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use base::{ReplicaId, Timestamp};
 use directory::{Directory, Person};
+use instance::Instance;
 use instance::full_text::FullTextService;
 use jmap::backend::{AccountRights, IdentityInfo};
 use jmap::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
+use jmap::uploads::Uploads;
 use jmap::{AccountInfo, Accounts, Caller};
 use mail::mailbox::{MailFile, MailStore};
 use notes::{Access, Database, DatabaseKind, Identity, level};
@@ -25,6 +27,13 @@ use crate::logins::{Logins, within_scope};
 use crate::principal_list::principal_id;
 use crate::session_registry::is_factor_proved;
 use crate::shared_mail_files::SharedMailFiles;
+
+/// Opens the uploads of JMAP of a data folder. A running server opens them once, because it has their descriptions in
+/// memory.
+pub fn open_uploads(instance: &Instance) -> notes::Result<Arc<Uploads>> {
+    let sources = (Arc::clone(&instance.clock), Arc::clone(&instance.random));
+    Uploads::open(&instance.databases, &instance.directory.options().server, sources)
+}
 
 /// The accounts of JMAP.
 pub struct ServerJmapAccounts {

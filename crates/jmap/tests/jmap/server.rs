@@ -109,7 +109,7 @@ impl Server {
         Self::start_with_memory(world, MemoryShares::unlimited()).await
     }
 
-    /// Starts a server.
+    /// Starts a server with memory for requests and answers.
     pub async fn start_with_memory(world: World, memory: Arc<MemoryShares>) -> Self {
         let clock = Arc::clone(&world.services.clock);
         let sessions = Arc::clone(&world.sessions);

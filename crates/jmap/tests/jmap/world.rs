@@ -11,13 +11,15 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random};
 use http::{SessionOptions, Sessions};
 use jmap::backend::{AccountRights, Accounts, IdentityInfo, Scope, Services};
+use jmap::blob::{UploadRequest, finish_upload, receive_piece};
+use jmap::error::MethodResult;
 use jmap::limits::Limits;
 use jmap::outbox::Outbox;
 use jmap::principal::{PrincipalInfo, PrincipalKind, Principals};
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::table::MessageTables;
-use jmap::uploads::MemoryUploads;
+use jmap::uploads::Uploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
@@ -53,6 +55,14 @@ pub struct World {
     pub broken: Arc<Mutex<BTreeSet<String>>>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
+    sources: Sources,
+}
+
+/// What outlives a restart of the server.
+struct Sources {
+    engine: Arc<MemoryEngine>,
+    clock: Arc<SimClock>,
+    random: Arc<SeededRandom>,
 }
 
 /// The full-text index, and its folder.
@@ -88,11 +98,25 @@ impl World {
     }
 
     fn create(has_index: bool, policy: PushPolicy) -> Self {
-        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine = Arc::new(MemoryEngine::new(1));
-        let store = Store::with_engine(Arc::clone(&engine) as _, &options).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(7));
+        Self::open(Sources { engine, clock, random }, has_index, policy)
+    }
+
+    /// Restarts the server, without a full-text index and pushes.
+    pub fn restart(self) -> Self {
+        let Self { sources, services, router, sessions, mail, index, .. } = self;
+        drop((services, router, sessions, mail, index));
+        Self::open(sources, false, PushPolicy::default())
+    }
+
+    fn open(sources_kept: Sources, has_index: bool, policy: PushPolicy) -> Self {
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        let Sources { engine, clock, random } = &sources_kept;
+        let (clock, random) = (Arc::clone(clock), Arc::clone(random));
+        let engine = Arc::clone(engine) as Arc<dyn store::Engine>;
+        let store = Store::with_engine(engine, &options).expect("a store in memory opens");
         let databases = Databases::open_with(
             Arc::new(store),
             Arc::clone(&clock) as _,
@@ -123,7 +147,7 @@ impl World {
         let services = Services {
             accounts: Arc::new(accounts),
             principals: Arc::new(DemoPrincipals),
-            uploads: Arc::new(MemoryUploads::default()),
+            uploads: Uploads::open(mail.databases(), &hub, sources()).expect("the uploads open"),
             outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
             running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&clock) as _,
@@ -139,7 +163,9 @@ impl World {
             tables: MessageTables::default(),
         };
         let services = Arc::new(services);
-        let world = Self { services, clock, router, sessions, password_stamp, engine, broken, mail, index };
+        let sources = sources_kept;
+        let engine = Arc::clone(&sources.engine);
+        let world = Self { services, clock, router, sessions, password_stamp, engine, broken, mail, index, sources };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -149,6 +175,19 @@ impl World {
     /// Returns the databases.
     pub fn databases(&self) -> &Arc<Databases> {
         self.mail.databases()
+    }
+
+    /// Uploads bytes to an account, and returns the object that tells the client about them.
+    pub fn upload(&self, caller: &Caller, account: &str, bytes: &[u8], media_type: &str) -> MethodResult<Value> {
+        let request = UploadRequest { account: account.to_owned(), media_type: media_type.to_owned() };
+        let mut arriving = None;
+        receive_piece(&self.services, (caller, &request), &mut arriving, bytes)?;
+        loop {
+            if let Some((object, ticket)) = finish_upload(&self.services, (caller, &request), &mut arriving)? {
+                self.databases().store().durable(ticket).wait().expect("the store works");
+                return Ok(object);
+            }
+        }
     }
 
     /// Returns the time some days after the present one, as a UTCDate.

@@ -8,7 +8,6 @@ use jmap::limits::Limits;
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::service::push_sender::{PushResolver, PushSender, ResolvedAddresses};
-use jmap::uploads::MemoryUploads;
 use mail::submission::SubmissionService;
 use smtp::dns::Resolver;
 
@@ -81,7 +80,7 @@ impl WebRoutes<'_> {
         let services = jmap::Services {
             accounts: Arc::new(accounts),
             principals: Arc::new(PrincipalList::new(&instance.directory)),
-            uploads: Arc::new(MemoryUploads::default()),
+            uploads: Arc::clone(&self.server.uploads),
             outbox: Arc::clone(self.submissions) as Arc<dyn jmap::outbox::Outbox>,
             running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&instance.clock),
