@@ -1,7 +1,7 @@
 //! ShareNotification (RFC 9670 §3), which belongs to the capability of principals. Rights are changed by access control
 //! lists, without notifications, so there never is one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
 use super::set_call::SetCall;
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodError, MethodResult, SetError};
 use crate::owned_accounts::open_account;
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 
 /// The state of the type and of all its lists.
 const STATE: &str = "0";
@@ -46,12 +46,8 @@ pub(super) fn run_query(context: &mut Context<'_>, mut arguments: Arguments) -> 
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     open_account(context, &account_id)?;
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(STATE));
-    reply.insert("canCalculateChanges".to_owned(), json!(true));
-    reply.extend(window.answer(0, |_| None, |_| None)?);
-    Ok(reply)
+    let list = QueriedList { account_id: &account_id, state: STATE, can_calculate_changes: true };
+    window.answer(&list, 0, |_| None, |_| None)
 }
 
 /// Runs `/queryChanges`.
