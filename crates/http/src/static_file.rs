@@ -4,6 +4,7 @@
 //! browsers keep it for a year without asking again.
 
 use std::io::{self, Read as _};
+use std::ops::Range;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -40,7 +41,10 @@ impl StaticFile {
         let is_part = request.contains_key(header::RANGE);
         let chosen = self.encoded.iter().find(|(coding, _)| !is_part && accepts(request, coding));
         let bytes = chosen.map_or(&self.content, |(_, bytes)| bytes).clone();
-        let mut response = answer_with(request, Content { bytes, media_type: self.media_type, tag: &self.tag });
+        let content = Content { length: bytes.len() as u64, media_type: self.media_type, tag: &self.tag };
+        let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
+        let body = |part: Range<u64>| Body::from(bytes.slice(position(part.start)..position(part.end)));
+        let mut response = answer_with(request, content, body);
         let fields = response.headers_mut();
         let immutable = HeaderValue::from_static("public, max-age=31536000, immutable");
         fields.insert(header::CACHE_CONTROL, immutable);
