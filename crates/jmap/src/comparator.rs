@@ -9,12 +9,14 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::error::{MethodError, MethodResult};
 use crate::limits::COMPARATORS_MAX;
+use crate::sort::Collation;
 
 /// The order of a list by one property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparator {
     property: String,
     is_ascending: bool,
+    collation: Collation,
 }
 
 impl Comparator {
@@ -37,13 +39,15 @@ impl Comparator {
             None | Some(Value::Null) => true,
             Some(value) => value.as_bool().ok_or_else(invalid)?,
         };
-        Ok(Self { property: property.to_owned(), is_ascending })
+        let collation = Collation::parse(value.get("collation"))?;
+        Ok(Self { property: property.to_owned(), is_ascending, collation })
     }
 
-    /// Compares two objects by some comparators. `by_property` compares them by a property, in ascending order.
-    pub fn compare(comparators: &[Self], by_property: impl Fn(&str) -> Ordering) -> Ordering {
+    /// Compares two objects by some comparators. `by_property` compares them by a property and a collation, in ascending
+    /// order.
+    pub fn compare(comparators: &[Self], by_property: impl Fn(&str, Collation) -> Ordering) -> Ordering {
         let mut orders = comparators.iter().map(|comparator| {
-            let order = by_property(&comparator.property);
+            let order = by_property(&comparator.property, comparator.collation);
             if comparator.is_ascending { order } else { order.reverse() }
         });
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)

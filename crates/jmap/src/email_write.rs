@@ -15,11 +15,13 @@ use serde_json::{Map, Value, json};
 
 use crate::account::{Account, AccountView};
 use crate::context::Context;
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::email::{BodyOptions, EmailProperty};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::keyword;
 use crate::limits::STORED_BYTES_MAX;
 use crate::patch::Patch;
 use crate::places;
+use crate::stored_email;
 use crate::table::MessageRow;
 
 /// A message that is ready to be stored.
@@ -304,35 +306,60 @@ impl EmailTransaction<'_> {
         let mut ids: BTreeSet<String> =
             before.places.iter().filter_map(|view| list.by_view(*view)).map(|mailbox| mailbox.id.clone()).collect();
         let mut is_moved = false;
+        let mut invalid = InvalidProperties::default();
+        let mut fixed = Vec::new();
         for (tokens, value) in patch.entries() {
             let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
             match tokens.as_slice() {
-                ["keywords"] => after.keywords = keyword::parse(value)?,
-                ["keywords", name] => set_member(&mut after.keywords, &name.to_ascii_lowercase(), value, "keywords")?,
+                ["keywords"] => after.keywords = invalid.check(keyword::parse(value)),
+                ["keywords", name] => {
+                    let name = name.to_ascii_lowercase();
+                    invalid.check(set_member(&mut after.keywords, &name, value, "keywords"));
+                }
                 ["mailboxIds"] => {
-                    let named = places::parse(value)?;
+                    let named = invalid.check(places::parse(value));
                     ids = named.iter().map(|id| context.resolve_id(id).unwrap_or_else(|| id.clone())).collect();
                     is_moved = true;
                 }
                 ["mailboxIds", id] => {
                     let id = context.resolve_id(id).unwrap_or_else(|| (*id).to_owned());
-                    set_member(&mut ids, &id, value, "mailboxIds")?;
+                    invalid.check(set_member(&mut ids, &id, value, "mailboxIds"));
                     is_moved = true;
                 }
-                [name] => check_unchanged(name, value, row)?,
-                [name, ..] => return Err(SetError::invalid_properties(&[name], "the property cannot be changed")),
+                [name] => fixed.push((*name, value)),
+                [name, ..] => invalid.refuse([*name], "the property cannot be changed"),
                 [] => {}
             }
         }
+        self.check_unchanged(&fixed, row, &mut invalid)?;
         if after.keywords.iter().any(|name| !keyword::is_valid(name)) {
-            return Err(SetError::invalid_properties(&["keywords"], "a keyword is not valid"));
+            invalid.refuse(["keywords"], "a keyword is not valid");
         }
+        invalid.finish()?;
         if is_moved {
             let ids: Vec<String> = ids.into_iter().collect();
             let max = context.services.limits.mailboxes_per_email_max;
             after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()), max)?;
         }
         Ok(after)
+    }
+
+    /// Checks that properties that cannot be changed are set to their values (RFC 8620 §5.3).
+    fn check_unchanged(
+        &self,
+        fixed: &[(&str, &Value)],
+        row: Option<&MessageRow>,
+        invalid: &mut InvalidProperties,
+    ) -> Result<(), SetError> {
+        let properties: Vec<EmailProperty> = fixed.iter().filter_map(|(name, _)| EmailProperty::parse(name)).collect();
+        let present = match row.filter(|_| !properties.is_empty()) {
+            Some(row) => stored_email::object_of(&self.view, row, &properties, &BodyOptions::default()),
+            None => Ok(None),
+        };
+        let present = present.map_err(|_| SetError::new("serverFail"))?.unwrap_or(Value::Null);
+        let changed = fixed.iter().filter(|(name, value)| present.get(name) != Some(*value)).map(|(name, _)| *name);
+        invalid.refuse(changed, "the property cannot be changed");
+        Ok(())
     }
 
     fn destroy(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, id: &str) -> Result<(), SetError> {
@@ -354,22 +381,6 @@ fn set_member(set: &mut BTreeSet<String>, name: &str, value: &Value, property: &
         _ => return Err(SetError::invalid_properties(&[property], "a member is true or null")),
     };
     Ok(())
-}
-
-/// Checks that a property that cannot be changed is set to its value.
-fn check_unchanged(name: &str, value: &Value, row: Option<&MessageRow>) -> Result<(), SetError> {
-    let current = row.and_then(|row| match name {
-        "id" => Some(json!(&*row.email_id)),
-        "blobId" => Some(json!(row.blob_id())),
-        "threadId" => Some(json!(&*row.thread)),
-        "size" => Some(json!(row.size)),
-        "receivedAt" => Some(json!(row.received.to_rfc3339())),
-        _ => None,
-    });
-    if current.as_ref() == Some(value) {
-        return Ok(());
-    }
-    Err(SetError::invalid_properties(&[name], "the property cannot be changed"))
 }
 
 /// Returns the objects that tell clients of created messages.

@@ -18,6 +18,8 @@ pub struct SentEnvelope {
     pub recipients: Vec<String>,
     /// The time of the release (RFC 4865), if it is not now.
     pub release_at: Option<Timestamp>,
+    /// The parameters of the sender, as the client has given them.
+    parameters: Option<Map<String, Value>>,
 }
 
 impl SentEnvelope {
@@ -34,7 +36,12 @@ impl SentEnvelope {
             (address, parameters) if parameters.is_none_or(Map::is_empty) => Ok(address.to_owned()),
             _ => Err(invalid("parameters of recipients are not supported")),
         });
-        Ok(Self { sender: sender.to_owned(), recipients: recipients.collect::<Result<_, _>>()?, release_at })
+        Ok(Self {
+            sender: sender.to_owned(),
+            recipients: recipients.collect::<Result<_, _>>()?,
+            release_at,
+            parameters: parameters.cloned(),
+        })
     }
 
     /// Makes the envelope of a message: its recipients are those that it names, each once.
@@ -51,14 +58,17 @@ impl SentEnvelope {
                 }
             }
         }
-        Self { sender: identity.to_owned(), recipients, release_at: None }
+        Self { sender: identity.to_owned(), recipients, release_at: None, parameters: None }
     }
 
     /// Returns the property `envelope`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let address = |email: &String| json!({ "email": email, "parameters": null });
-        json!({ "mailFrom": address(&self.sender), "rcptTo": self.recipients.iter().map(address).collect::<Vec<_>>() })
+        let recipient = |email: &String| json!({ "email": email, "parameters": null });
+        json!({
+            "mailFrom": { "email": self.sender, "parameters": self.parameters },
+            "rcptTo": self.recipients.iter().map(recipient).collect::<Vec<_>>(),
+        })
     }
 }
 

@@ -4,6 +4,8 @@
 //! Failures of the server are logged here, once, and told as `serverFail` without their text. What a caller may not see
 //! does not exist for it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 /// The reason why a whole request is refused. The body of the answer is a problem document (RFC 7807).
@@ -173,6 +175,60 @@ impl SetError {
 impl From<MethodError> for SetError {
     fn from(error: MethodError) -> Self {
         Self { kind: error.kind, description: error.description, more: Vec::new() }
+    }
+}
+
+/// The properties of an object that are not valid. All of them are named in one error (RFC 8620 §5.3).
+#[derive(Debug, Default)]
+pub struct InvalidProperties {
+    names: Vec<String>,
+    descriptions: Vec<String>,
+    /// An error of another type, which must be returned instead.
+    specific: Option<SetError>,
+}
+
+impl InvalidProperties {
+    /// Returns the value of a check, or the default value after recording its error.
+    pub fn check<T: Default>(&mut self, result: Result<T, SetError>) -> T {
+        result.unwrap_or_else(|error| {
+            self.record(error);
+            T::default()
+        })
+    }
+
+    /// Records properties that are not valid for one reason.
+    pub fn refuse<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, description: &str) {
+        let names: Vec<&str> = names.into_iter().collect();
+        if !names.is_empty() {
+            self.record(SetError::invalid_properties(&names, description));
+        }
+    }
+
+    /// Records an error.
+    pub fn record(&mut self, error: SetError) {
+        let properties = error.more.iter().find(|(name, _)| *name == "properties").map(|(_, list)| list);
+        let Some(properties) = properties.filter(|_| error.kind == "invalidProperties").and_then(Value::as_array)
+        else {
+            self.specific.get_or_insert(error);
+            return;
+        };
+        self.names.extend(properties.iter().filter_map(Value::as_str).map(str::to_owned));
+        self.descriptions.extend(error.description);
+    }
+
+    /// Returns the error, if there is one.
+    pub fn finish(mut self) -> Result<(), SetError> {
+        if let Some(error) = self.specific {
+            return Err(error);
+        }
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let mut seen = BTreeSet::new();
+        self.names.retain(|name| seen.insert(name.clone()));
+        self.descriptions.dedup();
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        Err(SetError::invalid_properties(&names, self.descriptions.join("; ")))
     }
 }
 

@@ -66,6 +66,7 @@ pub mod service;
 pub mod session;
 pub mod sort;
 pub mod state;
+pub mod stored_email;
 pub mod strict_json;
 pub mod submission;
 pub mod table;

@@ -70,9 +70,12 @@ enum SortKey {
     SomeInThread(KeywordTest),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Collation {
+/// The comparison of texts (RFC 4790).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collation {
+    /// `i;ascii-casemap`.
     Ascii,
+    /// `i;unicode-casemap`.
     Unicode,
 }
 
@@ -156,13 +159,7 @@ impl Comparator {
             None | Some(Value::Null) => true,
             Some(value) => value.as_bool().ok_or_else(invalid)?,
         };
-        let collation = match members.get("collation") {
-            None | Some(Value::Null) => Collation::Unicode,
-            Some(Value::String(name)) if name == "i;unicode-casemap" => Collation::Unicode,
-            Some(Value::String(name)) if name == "i;ascii-casemap" => Collation::Ascii,
-            Some(Value::String(_)) => return Err(MethodError::described("unsupportedSort", "unknown collation")),
-            Some(_) => return Err(invalid()),
-        };
+        let collation = Collation::parse(members.get("collation"))?;
         let test = || {
             let keyword = members.get("keyword").and_then(Value::as_str).filter(|name| keyword::is_valid(name));
             keyword.map(|name| KeywordTest::new(name, keywords)).ok_or_else(invalid)
@@ -206,7 +203,20 @@ impl Comparator {
 }
 
 impl Collation {
-    fn fold(self, text: &str) -> String {
+    /// Parses the property `collation` of a comparator.
+    pub fn parse(value: Option<&Value>) -> MethodResult<Self> {
+        match value {
+            None | Some(Value::Null) => Ok(Self::Unicode),
+            Some(Value::String(name)) if name == "i;unicode-casemap" => Ok(Self::Unicode),
+            Some(Value::String(name)) if name == "i;ascii-casemap" => Ok(Self::Ascii),
+            Some(Value::String(_)) => Err(MethodError::described("unsupportedSort", "unknown collation")),
+            Some(_) => Err(MethodError::invalid_arguments("a comparator is not valid")),
+        }
+    }
+
+    /// Returns a text in the form in which it is compared.
+    #[must_use]
+    pub fn fold(self, text: &str) -> String {
         match self {
             Self::Ascii => text.to_ascii_uppercase(),
             Self::Unicode => fold(text),

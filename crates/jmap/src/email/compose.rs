@@ -83,11 +83,12 @@ pub fn compose(
         header.add_part_fields(root, name.unwrap_or("attachments"), &mut problems);
     }
     let missing = reader.take_missing_blobs();
-    if let Some(error) = problems.into_error() {
-        return Err(error);
-    }
+    // RFC 8620 §5.3: a more specific error is returned instead of `invalidProperties`.
     if !missing.is_empty() {
         return Err(ComposeError::BlobNotFound(missing));
+    }
+    if let Some(error) = problems.into_error() {
+        return Err(error);
     }
     if reader.is_too_large() {
         return Err(ComposeError::TooLarge);

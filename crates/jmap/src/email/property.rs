@@ -119,8 +119,9 @@ pub enum HeaderForm {
     Urls,
 }
 
-/// The parsed forms with the names that properties use.
-const FORMS: [(&str, HeaderForm); 6] = [
+/// The forms with the names that properties use. Clients name the raw form, too, although it needs no name.
+const FORMS: [(&str, HeaderForm); 7] = [
+    ("asRaw", HeaderForm::Raw),
     ("asText", HeaderForm::Text),
     ("asAddresses", HeaderForm::Addresses),
     ("asGroupedAddresses", HeaderForm::GroupedAddresses),

@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, add_outcomes, write};
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::keyword;
 
 /// Runs the method.
@@ -70,9 +70,9 @@ fn prepare(
     const KNOWN: [&str; 4] = ["id", "mailboxIds", "keywords", "receivedAt"];
     let members = object.as_object();
     let members = members.ok_or_else(|| SetError::described("invalidProperties", "an Email is an object"))?;
-    if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return Err(SetError::invalid_properties(&[name], "the property is copied and cannot be set"));
-    }
+    let mut invalid = InvalidProperties::default();
+    let unknown = members.keys().map(String::as_str).filter(|name| !KNOWN.contains(name));
+    invalid.refuse(unknown, "the property is copied and cannot be set");
     let id = members.get("id").and_then(Value::as_str).and_then(|id| context.resolve_id(id));
     let id = id.ok_or_else(|| SetError::invalid_properties(&["id"], "the id of the message to copy is missing"))?;
     let fail = |_| SetError::new("serverFail");
@@ -84,7 +84,8 @@ fn prepare(
     members.entry("keywords").or_insert_with(|| keyword::to_json(&names));
     members.entry("receivedAt").or_insert_with(|| json!(row.received.to_rfc3339()));
     drop(view);
-    let metadata = Metadata::parse(&members)?;
+    let metadata = Metadata::parse(&members, &mut invalid);
+    invalid.finish()?;
     Ok((id, metadata.with_message(preparation.prepare(account, &raw)?)?))
 }
 

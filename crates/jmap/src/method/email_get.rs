@@ -5,14 +5,12 @@
 use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
-use crate::account::AccountView;
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
+use crate::email::{BodyOptions, EmailProperty};
 use crate::error::{MethodError, MethodResult};
-use crate::keyword;
 use crate::limits::REPLY_BYTES_MAX;
-use crate::table::MessageRow;
+use crate::stored_email::object_of;
 
 /// The arguments about bodies, which [`BodyOptions`] reads.
 pub(super) const BODY_ARGUMENTS: [&str; 5] =
@@ -58,32 +56,4 @@ pub(super) fn parse_properties(
         properties.push(property.ok_or_else(|| MethodError::invalid_arguments(format!("no property {name}")))?);
     }
     Ok(properties)
-}
-
-fn object_of(
-    view: &AccountView<'_>,
-    row: &MessageRow,
-    properties: &[EmailProperty],
-    options: &BodyOptions,
-) -> MethodResult<Option<Value>> {
-    let metadata = metadata_of(view, row);
-    if properties.iter().all(EmailProperty::is_metadata) {
-        return Ok(Some(Value::Object(email_object(&[], &metadata, properties, options))));
-    }
-    let raw = view.raw(row)?;
-    Ok(raw.map(|raw| Value::Object(email_object(&raw, &metadata, properties, options))))
-}
-
-fn metadata_of(view: &AccountView<'_>, row: &MessageRow) -> EmailMetadata {
-    let mailboxes = view.table.mailboxes();
-    let ids = row.places.iter().filter_map(|place| mailboxes.by_view(*place)).map(|mailbox| mailbox.id.clone());
-    EmailMetadata {
-        id: Some(row.email_id.to_string()),
-        blob_id: row.blob_id(),
-        thread_id: Some(row.thread.to_string()),
-        mailbox_ids: Some(ids.collect()),
-        keywords: Some(keyword::names(row.marks, &row.keywords, view.snapshot.keywords())),
-        size: row.size,
-        received_at: Some(row.received),
-    }
 }

@@ -1,5 +1,7 @@
 //! Email/import (RFC 8621 §4.8): puts messages that were uploaded into mailboxes, byte for byte.
 
+use mail::message::received_time;
+use mail::mime::message_header::top_header;
 use serde_json::{Map, Value, json};
 
 use super::email_set::{Metadata, not_an_object};
@@ -8,7 +10,7 @@ use crate::arguments::Arguments;
 use crate::blob::BlobReader;
 use crate::context::Context;
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, add_outcomes, write};
-use crate::error::{MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodResult, SetError};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -43,19 +45,26 @@ fn prepare(
     const KNOWN: [&str; 4] = ["blobId", "mailboxIds", "keywords", "receivedAt"];
     let members = object.as_object();
     let members = members.ok_or_else(|| SetError::described("invalidProperties", "an EmailImport is an object"))?;
-    if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return Err(SetError::invalid_properties(&[name], "there is no such property"));
-    }
-    let metadata = Metadata::parse(members)?;
-    let invalid = || SetError::invalid_properties(&["blobId"], "there is no such blob");
-    let blob_id = members.get("blobId").and_then(Value::as_str).ok_or_else(invalid)?;
-    let blob_id = context.resolve_id(blob_id).ok_or_else(invalid)?;
+    let mut invalid = InvalidProperties::default();
+    let unknown = members.keys().map(String::as_str).filter(|name| !KNOWN.contains(name));
+    invalid.refuse(unknown, "there is no such property");
+    let mut metadata = Metadata::parse(members, &mut invalid);
     let blobs = BlobReader::new(context.services, context.caller, account);
-    let blob = blobs.read(&blob_id).map_err(|_| SetError::new("serverFail"))?.ok_or_else(invalid)?;
+    let blob_id = members.get("blobId").and_then(Value::as_str).and_then(|id| context.resolve_id(id));
+    let blob = match blob_id {
+        Some(id) => blobs.read(&id).map_err(|_| SetError::new("serverFail"))?,
+        None => None,
+    };
     context.wait_for(blobs.ticket());
+    let Some(blob) = blob else {
+        invalid.refuse(["blobId"], "there is no such blob");
+        return invalid.finish().and(Err(SetError::new("serverFail")));
+    };
+    invalid.finish()?;
     if !is_message(&blob.bytes) {
         return Err(SetError::described("invalidEmail", "the blob is not a message"));
     }
+    metadata.set_default_time(received_time(top_header(&blob.bytes)));
     metadata.with_message(preparation.prepare(account, &blob.bytes)?)
 }
 

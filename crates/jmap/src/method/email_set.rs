@@ -12,7 +12,7 @@ use crate::blob::BlobReader;
 use crate::context::Context;
 use crate::email::{ComposeDefaults, ComposeError, compose};
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, write};
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::keyword;
 use crate::places;
 
@@ -58,11 +58,9 @@ fn prepare(
 ) -> Result<NewEmail, SetError> {
     let members = object.as_object();
     let members = members.ok_or_else(|| SetError::described("invalidProperties", "an Email is an object"))?;
-    let invalid: Vec<&str> = SERVER_SET.into_iter().filter(|name| members.contains_key(*name)).collect();
-    if !invalid.is_empty() {
-        return Err(SetError::invalid_properties(&invalid, "the server sets these properties"));
-    }
-    let metadata = Metadata::parse(members)?;
+    let mut invalid = InvalidProperties::default();
+    invalid.refuse(SERVER_SET.into_iter().filter(|name| members.contains_key(*name)), "the server sets this property");
+    let metadata = Metadata::parse(members, &mut invalid);
     let mut random = [0; 16];
     context.services.random.fill(&mut random);
     let unique = base::hex::lower(&random);
@@ -73,8 +71,9 @@ fn prepare(
         size_bytes_max: account.file.mail().options().message_bytes_max,
     };
     let blobs = BlobReader::new(context.services, context.caller, account);
-    let raw = compose(members, &blobs, &defaults).map_err(to_set_error)?;
+    let raw = invalid.check(compose(members, &blobs, &defaults).map_err(to_set_error));
     context.wait_for(blobs.ticket());
+    invalid.finish()?;
     metadata.with_message(preparation.prepare(account, &raw)?)
 }
 
@@ -87,15 +86,16 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Parses `mailboxIds`, `keywords` and `receivedAt`.
-    pub(super) fn parse(members: &Map<String, Value>) -> Result<Self, SetError> {
+    /// Parses `mailboxIds`, `keywords` and `receivedAt`, and records which of them are not valid.
+    pub(super) fn parse(members: &Map<String, Value>, invalid: &mut InvalidProperties) -> Self {
         let mut defaults = Vec::new();
-        let mailbox_ids = places::parse(members.get("mailboxIds").unwrap_or(&Value::Null))?;
-        if mailbox_ids.is_empty() {
-            return Err(SetError::invalid_properties(&["mailboxIds"], "a message is in at least one mailbox"));
-        }
+        let mailbox_ids = places::parse(members.get("mailboxIds").unwrap_or(&Value::Null));
+        let mailbox_ids = invalid.check(mailbox_ids.and_then(|ids| match ids.is_empty() {
+            true => Err(SetError::invalid_properties(&["mailboxIds"], "a message is in at least one mailbox")),
+            false => Ok(ids),
+        }));
         let keywords = match members.get("keywords").filter(|value| !value.is_null()) {
-            Some(value) => keyword::parse(value)?,
+            Some(value) => invalid.check(keyword::parse(value)),
             None => {
                 defaults.push("keywords");
                 BTreeSet::new()
@@ -104,14 +104,22 @@ impl Metadata {
         let received = match members.get("receivedAt").filter(|value| !value.is_null()) {
             Some(value) => {
                 let time = value.as_str().and_then(parse_utc_date);
-                Some(time.ok_or_else(|| SetError::invalid_properties(&["receivedAt"], "it is not a UTCDate"))?)
+                if time.is_none() {
+                    invalid.refuse(["receivedAt"], "it is not a UTCDate");
+                }
+                time
             }
             None => {
                 defaults.push("receivedAt");
                 None
             }
         };
-        Ok(Self { mailbox_ids, keywords, received, defaults })
+        Self { mailbox_ids, keywords, received, defaults }
+    }
+
+    /// Sets the time of receipt if the client has given none.
+    pub(super) fn set_default_time(&mut self, time: Option<Timestamp>) {
+        self.received = self.received.or(time);
     }
 
     /// Returns the message that is ready to be stored.

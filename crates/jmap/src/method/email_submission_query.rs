@@ -66,7 +66,7 @@ impl SubmissionQuery {
         };
         let mut found: Vec<&Submission> = all.iter().filter(is_wanted).collect();
         found.sort_by(|a, b| {
-            let order = Comparator::compare(&self.sort, |property| compare(property, a, b));
+            let order = Comparator::compare(&self.sort, |property, _| compare(property, a, b));
             order.then_with(|| (a.send_at, a.unid).cmp(&(b.send_at, b.unid)))
         });
         found

@@ -17,9 +17,10 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::envelope::SentEnvelope;
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::identities::IdentityList;
 use crate::limits::REPEATED_REQUEST_TIME_MAX;
+use crate::patch::Patch;
 use crate::state;
 use crate::submission::{self, Submission};
 
@@ -230,20 +231,23 @@ fn send(
 fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -> Result<NewSubmission, SetError> {
     let Value::Object(properties) = properties else { return Err(SetError::new("invalidProperties")) };
     let known = ["identityId", "emailId", "envelope"];
-    let unknown: Vec<&str> = properties.keys().map(String::as_str).filter(|name| !known.contains(name)).collect();
-    if !unknown.is_empty() {
-        return Err(SetError::invalid_properties(&unknown, "these properties cannot be set"));
-    }
-    let text = |name: &str| properties.get(name).and_then(Value::as_str).unwrap_or_default();
-    let unknown = || SetError::invalid_properties(&["identityId"], "there is no such identity");
-    let identity = context.resolve_id(text("identityId")).ok_or_else(unknown)?;
-    let absent = || SetError::invalid_properties(&["emailId"], "there is no such message");
-    let email = context.resolve_id(text("emailId")).ok_or_else(absent)?;
+    let mut invalid = InvalidProperties::default();
+    invalid.refuse(properties.keys().map(String::as_str).filter(|name| !known.contains(name)), "it cannot be set");
+    let id = |name: &str| properties.get(name).and_then(Value::as_str).and_then(|id| context.resolve_id(id));
+    let wanted = [id("identityId"), id("emailId")].map(Option::unwrap_or_default);
     let view = context.view(account)?;
     let identities = IdentityList::load(context.services, context.caller, account, &view.snapshot);
-    let identities = identities?.effective();
-    let identity = identities.into_iter().find(|one| one.id == identity).ok_or_else(unknown)?;
-    let row = view.table.email(&email).ok_or_else(absent)?;
+    let identity = identities?.effective().into_iter().find(|one| one.id == wanted[0]);
+    if identity.is_none() {
+        invalid.refuse(["identityId"], "there is no such identity");
+    }
+    let [_, email] = wanted;
+    let row = view.table.email(&email);
+    if row.is_none() {
+        invalid.refuse(["emailId"], "there is no such message");
+    }
+    invalid.finish()?;
+    let (Some(identity), Some(row)) = (identity, row) else { return Err(SetError::new("serverFail")) };
     let raw = view.raw(row)?.ok_or_else(|| SetError::new("invalidEmail"))?;
     let thread = row.thread.to_string();
     drop(view);
@@ -259,14 +263,21 @@ fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -
 fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value) -> Result<Submission, SetError> {
     let submission = find(context, account, id)?;
     let Value::Object(patch) = patch else { return Err(SetError::new("invalidPatch")) };
-    if let Some(other) = patch.keys().find(|name| *name != "undoStatus") {
-        return Err(SetError::invalid_properties(&[other], "only undoStatus can be changed"));
+    let queued = context.services.outbox.queued_message(&submission.queue_id());
+    let before = submission.to_json(queued.as_ref(), context.services.clock.now());
+    let mut after = before.clone();
+    Patch::parse(patch)?.apply(&mut after)?;
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value)).map(|(name, _)| name.as_str());
+    let changed: Vec<&str> = changed.collect();
+    let mut invalid = InvalidProperties::default();
+    let fixed = changed.iter().copied().filter(|name| *name != "undoStatus");
+    invalid.refuse(fixed, "only undoStatus can be changed");
+    if changed.contains(&"undoStatus") && after.get("undoStatus").and_then(Value::as_str) != Some("canceled") {
+        invalid.refuse(["undoStatus"], "undoStatus can only become canceled");
     }
-    match patch.get("undoStatus").and_then(Value::as_str) {
-        None if patch.is_empty() => return Ok(submission),
-        Some("canceled") if submission.is_canceled => return Ok(submission),
-        Some("canceled") => {}
-        _ => return Err(SetError::invalid_properties(&["undoStatus"], "undoStatus can only become canceled")),
+    invalid.finish()?;
+    if changed.is_empty() {
+        return Ok(submission);
     }
     let canceled = Submission { is_canceled: true, ..submission };
     let record = SubmissionRecord {

@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::backend::IdentityInfo;
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::identities::{
     EffectiveIdentity, IdentitySettings, SETTABLE, StoredIdentities, StoredIdentity, format_state, own_address, profile,
 };
@@ -100,12 +100,15 @@ impl<'d> IdentityEdit<'d> {
         let object = object.as_object();
         let object = object.ok_or_else(|| SetError::described("invalidProperties", "an Identity is an object"))?;
         let is_known = |name: &&String| name.as_str() == "email" || SETTABLE.contains(&name.as_str());
-        if let Some(name) = object.keys().find(|name| !is_known(name)) {
-            return Err(SetError::invalid_properties(&[name], "the property cannot be set"));
-        }
-        let settings = IdentitySettings::parse(object)?;
+        let mut invalid = InvalidProperties::default();
+        invalid.refuse(object.keys().filter(|name| !is_known(name)).map(String::as_str), "the property cannot be set");
+        let settings = invalid.check(IdentitySettings::parse(object));
         let email = object.get("email").and_then(Value::as_str);
-        let email = email.ok_or_else(|| SetError::invalid_properties(&["email"], "an identity has an address"))?;
+        if email.is_none() {
+            invalid.refuse(["email"], "an identity has an address");
+        }
+        invalid.finish()?;
+        let email = email.unwrap_or_default();
         let email = own_address(self.directory, email)
             .ok_or_else(|| SetError::described("forbiddenFrom", "this is not an address of the person"))?;
         if self.stored.created_count() >= IDENTITIES_CREATED_MAX {
@@ -132,10 +135,10 @@ impl<'d> IdentityEdit<'d> {
         let mut after = before.clone();
         Patch::parse(patch)?.apply(&mut after)?;
         let is_fixed = |name: &&String| !SETTABLE.contains(&name.as_str()) && before.get(*name) != after.get(*name);
-        if let Some(name) = after.keys().find(is_fixed) {
-            return Err(SetError::invalid_properties(&[name], "the property cannot be changed"));
-        }
-        let settings = IdentitySettings::parse(&after)?;
+        let mut invalid = InvalidProperties::default();
+        invalid.refuse(after.keys().filter(is_fixed).map(String::as_str), "the property cannot be changed");
+        let settings = invalid.check(IdentitySettings::parse(&after));
+        invalid.finish()?;
         if settings == present.settings {
             return Ok(());
         }

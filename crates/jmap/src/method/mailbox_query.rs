@@ -16,6 +16,7 @@ use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
 use crate::mailboxes::{Mailbox, MailboxList};
 use crate::query::{QueriedList, Window};
+use crate::sort::Collation;
 use crate::state;
 
 /// Runs the method.
@@ -70,7 +71,8 @@ impl MailboxQuery {
         }
         let mut all: Vec<&Mailbox> = list.all().collect();
         all.sort_by(|a, b| {
-            Comparator::compare(&self.sort, |property| compare(property, a, b)).then_with(|| a.id.cmp(&b.id))
+            let order = Comparator::compare(&self.sort, |property, collation| compare((property, collation), a, b));
+            order.then_with(|| a.id.cmp(&b.id))
         });
         if self.sorts_as_tree {
             all = as_tree(&all);
@@ -85,9 +87,9 @@ impl MailboxQuery {
     }
 }
 
-fn compare(property: &str, a: &Mailbox, b: &Mailbox) -> Ordering {
+fn compare((property, collation): (&str, Collation), a: &Mailbox, b: &Mailbox) -> Ordering {
     match property {
-        "name" => fold(&a.name).cmp(&fold(&b.name)),
+        "name" => collation.fold(&a.name).cmp(&collation.fold(&b.name)),
         "parentId" => a.parent.cmp(&b.parent),
         _ => a.sort_order.cmp(&b.sort_order),
     }

@@ -9,11 +9,11 @@ mod edits;
 mod emptying;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{Modseq, ViewId};
 use notes::Writer;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use self::call::Call;
 use self::edits::FolderEdits;
@@ -23,7 +23,7 @@ use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
-use crate::error::{MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodResult, SetError};
 use crate::mailboxes::{INBOX, ROLES, SORT_ORDER_ITEM, SPECIAL_USE_ITEM};
 use crate::patch::Patch;
 
@@ -75,10 +75,26 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
 /// The outcome of a creation: the folder, and the properties that the client sent.
 type Created = Result<(ViewId, BTreeSet<String>), SetError>;
 
+/// The properties that clients set.
+const SETTABLE: [&str; 5] = ["name", "parentId", "role", "sortOrder", "isSubscribed"];
+
+/// The checked change of a mailbox. `None` stands for what stays, apart from the parent, which may be none.
+struct MailboxChange {
+    parent: Option<ViewId>,
+    name: String,
+    role: Option<Option<&'static str>>,
+    sort_order: Option<u64>,
+    is_subscribed: Option<bool>,
+}
+
 /// The changes of a call, and their outcomes.
 #[derive(Default)]
 struct MailboxSet {
     tree: MailboxTree,
+    /// The mailboxes before the call, as clients see them, if some are to be changed.
+    present: HashMap<ViewId, Value>,
+    /// `true` if the account is the caller's own. New mailboxes are subscribed there (RFC 8621 §2).
+    owns_account: bool,
     created: Vec<(String, Created)>,
     updated: Vec<(String, Result<ViewId, SetError>)>,
     destroyed: Vec<(String, Result<(), SetError>)>,
@@ -96,12 +112,18 @@ impl MailboxSet {
     fn write(&mut self, context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<String> {
         let accesses = [account.file.depositor()];
         let mut transaction = account.file.mail().databases().transaction(&accesses)?;
-        let view = context.view(account)?;
+        let mut view = context.view(account)?;
         let old_state = view.mailbox_state();
         if !call.removes_emails {
             call.set.check_state(&old_state)?;
         }
-        self.tree = MailboxTree::new(view.table.mailboxes());
+        let list = std::sync::Arc::clone(view.table.mailboxes());
+        self.tree = MailboxTree::new(&list);
+        self.owns_account = account.info.is_personal;
+        if !call.set.update.is_empty() {
+            let counts = view.table.counts();
+            self.present = list.all().map(|one| (one.view, mailbox_get::object(one, &counts, false))).collect();
+        }
         drop(view);
         let mut writer = transaction.writer(0);
         // A mailbox may be created below one that is created later in the call.
@@ -169,18 +191,18 @@ impl MailboxSet {
         creation_id: &str,
         object: &Value,
     ) -> Created {
-        const KNOWN: [&str; 5] = ["name", "parentId", "role", "sortOrder", "isSubscribed"];
         let members = object.as_object();
         let members = members.ok_or_else(|| SetError::described("invalidProperties", "a Mailbox is an object"))?;
-        if let Some(name) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(SetError::invalid_properties(&[name], "the property cannot be set"));
-        }
-        let parent = self.parent(context, members.get("parentId").unwrap_or(&Value::Null))?;
-        let name = tree::check_name(members.get("name").unwrap_or(&Value::Null))?;
-        let role = check_role(members.get("role").unwrap_or(&Value::Null))?;
-        self.tree.check_role_is_free(role, None)?;
-        let order = check_sort_order(members.get("sortOrder"))?;
-        let is_subscribed = check_flag(members.get("isSubscribed"))?.unwrap_or(false);
+        let mut invalid = InvalidProperties::default();
+        let unknown = members.keys().map(String::as_str).filter(|name| !SETTABLE.contains(name));
+        invalid.refuse(unknown, "the property cannot be set");
+        let parent = invalid.check(self.parent(context, members.get("parentId").unwrap_or(&Value::Null)));
+        let name = invalid.check(tree::check_name(members.get("name").unwrap_or(&Value::Null)));
+        let role = invalid.check(check_role(members.get("role").unwrap_or(&Value::Null)));
+        invalid.check(self.tree.check_role_is_free(role, None));
+        let order = invalid.check(check_sort_order(members.get("sortOrder")));
+        let is_subscribed = invalid.check(check_flag(members.get("isSubscribed"))).unwrap_or(self.owns_account);
+        invalid.finish()?;
         let title = self.tree.free_title(parent, &name, None)?;
         let order_text = order.unwrap_or(0).to_string();
         let mut attributes = vec![(SORT_ORDER_ITEM, order_text.as_str())];
@@ -206,63 +228,69 @@ impl MailboxSet {
             };
             wanted.insert(name.clone(), value.clone());
         }
-        self.update_place(context, view, &mut wanted)?;
-        if let Some(value) = wanted.remove("role") {
-            let role = check_role(&value)?;
-            if role != self.tree.role(view) {
-                if self.tree.title(view) == Some(INBOX) {
-                    return Err(SetError::invalid_properties(&["role"], "the inbox keeps its role"));
-                }
-                self.tree.check_role_is_free(role, Some(view))?;
-                self.edits.set(view, SPECIAL_USE_ITEM, role.map(special_use));
-                self.tree.set_role(view, role);
-            }
+        // Any property may be set to the value that it has, so that a client can send the whole object.
+        if let Some(present) = self.present.get(&view) {
+            wanted.retain(|name, value| present.get(name) != Some(&*value));
         }
-        if let Some(value) = wanted.remove("sortOrder") {
-            let order = check_sort_order(Some(&value))?.unwrap_or(0);
+        let change = self.checked_change(context, view, &wanted)?;
+        self.update_place(view, change.parent, &change.name)?;
+        if let Some(role) = change.role {
+            self.edits.set(view, SPECIAL_USE_ITEM, role.map(special_use));
+            self.tree.set_role(view, role);
+        }
+        if let Some(order) = change.sort_order {
             self.edits.set(view, SORT_ORDER_ITEM, Some(&order.to_string()));
         }
-        if let Some(value) = wanted.remove("isSubscribed") {
-            let is_subscribed = check_flag(Some(&value))?;
-            let is_subscribed = is_subscribed.ok_or_else(|| invalid_property("isSubscribed"))?;
+        if let Some(is_subscribed) = change.is_subscribed {
             let title = self.tree.title(view).unwrap_or_default().to_owned();
             self.subscriptions.push((title, is_subscribed));
         }
-        match wanted.keys().next() {
-            None => Ok(view),
-            Some(name) => Err(SetError::invalid_properties(&[name], "the property cannot be changed")),
-        }
+        Ok(view)
+    }
+
+    /// Checks the properties that a mailbox is to have. The error names all that are not valid.
+    fn checked_change(
+        &self,
+        context: &Context<'_>,
+        view: ViewId,
+        wanted: &Map<String, Value>,
+    ) -> Result<MailboxChange, SetError> {
+        let mut invalid = InvalidProperties::default();
+        let unknown = wanted.keys().map(String::as_str).filter(|name| !SETTABLE.contains(name));
+        invalid.refuse(unknown, "the property cannot be changed");
+        let parent = match wanted.get("parentId") {
+            None => self.tree.parent(view),
+            Some(value) => invalid.check(self.parent(context, value)),
+        };
+        let name = match wanted.get("name") {
+            None => self.tree.name(view).unwrap_or_default().to_owned(),
+            Some(value) => invalid.check(tree::check_name(value)),
+        };
+        let role = wanted.get("role").map(|value| {
+            let role = invalid.check(check_role(value));
+            if self.tree.title(view) == Some(INBOX) {
+                invalid.refuse(["role"], "the inbox keeps its role");
+            }
+            invalid.check(self.tree.check_role_is_free(role, Some(view)));
+            role
+        });
+        let sort_order = wanted.get("sortOrder").map(|value| invalid.check(check_sort_order(Some(value))).unwrap_or(0));
+        let is_subscribed = wanted.get("isSubscribed");
+        let is_subscribed =
+            is_subscribed.map(|value| invalid.check(check_flag(Some(value))).unwrap_or(self.owns_account));
+        invalid.finish()?;
+        Ok(MailboxChange { parent, name, role, sort_order, is_subscribed })
     }
 
     /// Changes name and parent.
-    fn update_place(
-        &mut self,
-        context: &Context<'_>,
-        view: ViewId,
-        wanted: &mut Map<String, Value>,
-    ) -> Result<(), SetError> {
-        let place = (wanted.remove("parentId"), wanted.remove("name"));
-        if let Some(name) = wanted.keys().find(|name| !["role", "sortOrder", "isSubscribed"].contains(&name.as_str())) {
-            return Err(SetError::invalid_properties(&[name], "the property cannot be changed"));
-        }
-        let old_parent = self.tree.parent(view);
-        let parent = match &place.0 {
-            None => old_parent,
-            Some(value) => self.parent(context, value)?,
-        };
-        let is_inbox = self.tree.title(view) == Some(INBOX);
-        let name = match &place.1 {
-            Some(value) if is_inbox && *value == json!("Inbox") => INBOX.to_owned(),
-            None => self.tree.name(view).unwrap_or_default().to_owned(),
-            Some(value) => tree::check_name(value)?,
-        };
-        if parent == old_parent && Some(name.as_str()) == self.tree.name(view) {
+    fn update_place(&mut self, view: ViewId, parent: Option<ViewId>, name: &str) -> Result<(), SetError> {
+        if parent == self.tree.parent(view) && Some(name) == self.tree.name(view) {
             return Ok(());
         }
-        if is_inbox {
+        if self.tree.title(view) == Some(INBOX) {
             return Err(SetError::described("forbidden", "the inbox cannot be renamed or moved"));
         }
-        let title = self.tree.free_title(parent, &name, Some(view))?;
+        let title = self.tree.free_title(parent, name, Some(view))?;
         for (moved, old, new) in self.tree.rename(view, &title) {
             self.edits.set(moved, notes::folder::TITLE_ITEM, Some(&new));
             if self.tree.is_subscribed(&old) {

@@ -16,6 +16,7 @@ use crate::filter_tree::FilterTree;
 use crate::owned_accounts::{OwnedAccounts, PrincipalTest, open_account};
 use crate::principal::PrincipalInfo;
 use crate::query::{QueriedList, Window};
+use crate::sort::Collation;
 
 /// Runs `/query`.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -68,7 +69,9 @@ impl PrincipalQuery {
             }
         })?;
         found.sort_by_cached_key(|info| (fold(&info.name), info.id.clone()));
-        found.sort_by(|a, b| Comparator::compare(&self.sort, |property| compare(property, a, b)));
+        found.sort_by(|a, b| {
+            Comparator::compare(&self.sort, |property, collation| compare((property, collation), a, b))
+        });
         Ok(found)
     }
 
@@ -85,9 +88,9 @@ impl PrincipalQuery {
     }
 }
 
-fn compare(property: &str, a: &PrincipalInfo, b: &PrincipalInfo) -> Ordering {
+fn compare((property, collation): (&str, Collation), a: &PrincipalInfo, b: &PrincipalInfo) -> Ordering {
     match property {
-        "name" => fold(&a.name).cmp(&fold(&b.name)),
+        "name" => collation.fold(&a.name).cmp(&collation.fold(&b.name)),
         "email" => a.email.cmp(&b.email),
         "type" => a.kind.name().cmp(b.kind.name()),
         _ => a.id.cmp(&b.id),

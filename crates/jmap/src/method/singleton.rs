@@ -14,7 +14,7 @@ use crate::arguments::Arguments;
 use crate::changes::{self, ChangeSet, ChangesCall};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::patch::Patch;
 use crate::profile::{Profile, modseq_of};
 use crate::state;
@@ -139,14 +139,13 @@ impl Singleton {
             .filter(|(name, value)| before.get(*name) != Some(*value))
             .map(|(name, _)| name.as_str())
             .collect();
-        let fixed: Vec<&str> = changed.iter().copied().filter(|name| !self.properties.contains(name)).collect();
-        if !fixed.is_empty() {
-            return Err(SetError::invalid_properties(&fixed, "these properties cannot be set"));
-        }
+        let mut invalid = InvalidProperties::default();
+        invalid.refuse(changed.into_iter().filter(|name| !self.properties.contains(name)), "it cannot be set");
         let mut items = Vec::new();
         for name in self.properties {
-            items.extend((self.write)(name, after.get(*name).unwrap_or(&Value::Null))?);
+            items.extend(invalid.check((self.write)(name, after.get(*name).unwrap_or(&Value::Null))));
         }
+        invalid.finish()?;
         Ok(Some(items))
     }
 }

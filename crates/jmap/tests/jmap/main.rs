@@ -58,6 +58,7 @@ dialogues!(
     mailbox_set,
     preferences,
     principals,
+    set_errors,
     small_types,
     vacation_response
 );

@@ -149,8 +149,18 @@ fn a_held_message_can_be_withdrawn_until_it_is_sent() {
     let (email, _) = draft(&world);
     let before = world.call("alice", "EmailSubmission/get", json!({ "accountId": account("alice"), "ids": [] }));
     let id = created_id(&send(&world, &email, json!({ "HOLDFOR": "3600" })));
-    assert_eq!(get(&world, &id)["undoStatus"], "pending");
+    let submission = get(&world, &id);
+    assert_eq!(submission["undoStatus"], "pending");
+    assert_eq!(submission["envelope"]["mailFrom"]["parameters"], json!({ "HOLDFOR": "3600" }));
     assert_eq!(emails_of(&world, "bob"), 0);
+    let update = |patch: Value| {
+        let arguments = json!({ "accountId": account("alice"), "update": { &id: patch } });
+        world.call("alice", "EmailSubmission/set", arguments)
+    };
+    assert_eq!(update(submission)["updated"], json!({ &id: null }), "the whole object changes nothing");
+    let refused = update(json!({ "emailId": "M1", "identityId": "Inone", "undoStatus": "final" }));
+    let named = json!(["identityId", "emailId", "undoStatus"]);
+    assert_eq!(refused["notUpdated"][&id]["properties"], named, "{refused}");
     let canceled = cancel(&world, &id);
     assert!(canceled["updated"].get(&id).is_some(), "{canceled}");
     assert_eq!(get(&world, &id)["undoStatus"], "canceled");

@@ -163,8 +163,8 @@ impl Place {
 pub(super) struct PartReader<'a> {
     create: &'a Map<String, Value>,
     blobs: &'a dyn ComposeBlobs,
-    /// The texts of `bodyValues`.
-    values: HashMap<&'a str, &'a str>,
+    /// The texts of `bodyValues`. `None` for a value that is not valid.
+    values: HashMap<&'a str, Option<&'a str>>,
     missing_blobs: Vec<String>,
     parts: usize,
     /// The size of all contents that were read, and its maximum.
@@ -197,8 +197,11 @@ impl<'a> PartReader<'a> {
         };
         for (id, value) in values {
             match value_text(value) {
-                Ok(text) => drop(self.values.insert(id, text)),
-                Err(description) => place.inside(id).refuse(problems, description),
+                Ok(text) => drop(self.values.insert(id, Some(text))),
+                Err(description) => {
+                    self.values.insert(id, None);
+                    place.inside(id).refuse(problems, description);
+                }
             }
         }
     }
@@ -330,9 +333,10 @@ impl<'a> PartReader<'a> {
             place.inside("partId").refuse(problems, "There is no such text in bodyValues");
             return None;
         };
+        let text = text.unwrap_or_default();
         self.size = self.size.saturating_add(text.len() as u64);
         // A text beyond the maximum is not copied, because several parts may use the same one.
-        Some(ContentDraft::Text(if self.is_too_large() { String::new() } else { (*text).to_owned() }))
+        Some(ContentDraft::Text(if self.is_too_large() { String::new() } else { text.to_owned() }))
     }
 
     fn blob(&mut self, id: &str, part: &mut PartProperties<'_>) -> Option<ContentDraft> {

@@ -60,11 +60,6 @@ impl MailboxTree {
         title.get(above..)
     }
 
-    /// Returns the role of a mailbox.
-    pub(super) fn role(&self, view: ViewId) -> Option<&'static str> {
-        self.roles.get(&view).copied()
-    }
-
     /// Sets the role of a mailbox.
     pub(super) fn set_role(&mut self, view: ViewId, role: Option<&'static str>) {
         self.roles.remove(&view);

@@ -132,7 +132,7 @@ fn names_that_are_no_property_are_refused() {
         "header::all",
         "header:a b",
         "header:caf\u{e9}",
-        "header:X:asRaw",
+        "header:X:asraw",
         "header:X:astext",
         "header:X:all:asText",
         "header:X:all:all",

@@ -1,0 +1,38 @@
+//! The Email object of a message of an account.
+
+use serde_json::Value;
+
+use crate::account::AccountView;
+use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
+use crate::error::MethodResult;
+use crate::keyword;
+use crate::table::MessageRow;
+
+/// Returns a message with some properties, or `None` if it is damaged or hidden.
+pub fn object_of(
+    view: &AccountView<'_>,
+    row: &MessageRow,
+    properties: &[EmailProperty],
+    options: &BodyOptions,
+) -> MethodResult<Option<Value>> {
+    let metadata = metadata_of(view, row);
+    if properties.iter().all(EmailProperty::is_metadata) {
+        return Ok(Some(Value::Object(email_object(&[], &metadata, properties, options))));
+    }
+    let raw = view.raw(row)?;
+    Ok(raw.map(|raw| Value::Object(email_object(&raw, &metadata, properties, options))))
+}
+
+fn metadata_of(view: &AccountView<'_>, row: &MessageRow) -> EmailMetadata {
+    let mailboxes = view.table.mailboxes();
+    let ids = row.places.iter().filter_map(|place| mailboxes.by_view(*place)).map(|mailbox| mailbox.id.clone());
+    EmailMetadata {
+        id: Some(row.email_id.to_string()),
+        blob_id: row.blob_id(),
+        thread_id: Some(row.thread.to_string()),
+        mailbox_ids: Some(ids.collect()),
+        keywords: Some(keyword::names(row.marks, &row.keywords, view.snapshot.keywords())),
+        size: row.size,
+        received_at: Some(row.received),
+    }
+}
