@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::random::Random;
 use base::time::Clock;
 use mail::mailbox::MailFile;
+use mail::message_table::MessageTables;
 use search::FullTextIndex;
 
 pub use crate::account_rights::AccountRights;
@@ -16,7 +17,6 @@ use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::principal::Principals;
 use crate::push_subscriptions::PushSubscriptions;
-use crate::table::MessageTables;
 use crate::uploads::Uploads;
 
 /// The party that makes a request.

@@ -59,9 +59,6 @@ pub const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Number of bytes of a call's identifier.
 pub const CALL_ID_BYTES_MAX: usize = 256;
 
-/// Number of characters of an Id (RFC 8620 §1.2).
-pub const ID_CHARACTERS_MAX: usize = 255;
-
 /// Number of entries of `createdIds` of a request.
 pub const CREATED_IDS_MAX: usize = 10_000;
 
@@ -82,15 +79,6 @@ pub const QUERY_IDS_MAX: u64 = 50_000;
 
 /// Number of objects in the answer of a `/changes` without `maxChanges`.
 pub const CHANGES_MAX: usize = 10_000;
-
-/// Number of mail files whose messages are kept in memory.
-pub const TABLES_MAX: usize = 256;
-
-/// Number of messages that left a mailbox and are remembered in memory.
-pub const DEPARTURES_MAX: usize = 100_000;
-
-/// Number of results of queries that are kept for a mail file.
-pub const CACHED_QUERIES_MAX: usize = 4;
 
 /// Number of bytes of a keyword (RFC 8621 §4.1.1).
 pub const KEYWORD_BYTES_MAX: usize = 255;

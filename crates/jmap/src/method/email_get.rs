@@ -2,6 +2,7 @@
 //!
 //! A message is read only if one of its properties needs that. A message that is damaged or hidden is not found.
 
+use mail::message_table::MessageRow;
 use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
@@ -12,7 +13,6 @@ use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
 use crate::error::{MethodError, MethodResult};
 use crate::keyword;
 use crate::limits::REPLY_BYTES_MAX;
-use crate::table::MessageRow;
 
 /// The arguments about bodies, which [`BodyOptions`] reads.
 pub(super) const BODY_ARGUMENTS: [&str; 5] =

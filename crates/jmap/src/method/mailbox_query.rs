@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use mail::casemap::fold;
+use mail::mailbox_list::{Mailbox, MailboxList};
 use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
@@ -14,7 +15,6 @@ use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
 use crate::limits::COMPARATORS_MAX;
-use crate::mailboxes::{Mailbox, MailboxList};
 use crate::query::Window;
 use crate::state;
 

@@ -4,6 +4,7 @@
 //! The items have the names of the properties with a capital letter, and texts as values. `null` stands for the
 //! choice of the client. No policies exist yet, so `locked` is empty.
 
+use mail::object_id::is_object_id;
 use notes::Item;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::error::{MethodResult, SetError};
 use crate::limits::{PAGE_SIZE_MAX, PAGE_SIZE_MIN, UNDO_SECONDS_MAX};
 use crate::profile::{PREFERENCES, text_of};
-use crate::request::is_id;
 
 const TYPE: Singleton = Singleton {
     profile: PREFERENCES,
@@ -68,7 +68,7 @@ fn kind_of(property: &str) -> Kind {
         "pageSize" => Kind::Number(PAGE_SIZE_MIN, PAGE_SIZE_MAX),
         "collapseThreads" => Kind::Flag,
         "composeFormat" => Kind::Choice(&["plain", "html"]),
-        "defaultIdentityId" => Kind::Text(is_id),
+        "defaultIdentityId" => Kind::Text(is_object_id),
         "signaturePlacement" => Kind::Choice(&["aboveQuote", "belowQuote", "none"]),
         "undoSeconds" => Kind::Number(0, UNDO_SECONDS_MAX),
         _ => Kind::Choice(&["full", "lite"]),

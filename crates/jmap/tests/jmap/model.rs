@@ -11,8 +11,8 @@ use std::sync::Arc;
 use base::UidSet;
 use base::random::Random;
 use base::sim::SeededRandom;
-use jmap::table::MessageTables;
 use mail::mailbox::{FlagChange, Flags};
+use mail::message_table::MessageTables;
 use serde_json::{Value, json};
 
 use crate::world::World;

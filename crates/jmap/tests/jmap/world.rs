@@ -15,11 +15,11 @@ use jmap::outbox::Outbox;
 use jmap::principal::{PrincipalInfo, PrincipalKind, Principals};
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
-use jmap::table::MessageTables;
 use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::message_table::MessageTables;
 use mail::router::{
     AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, Router,
     RouterOptions, SubmissionRecord,

@@ -49,10 +49,10 @@ fn old_settings_note(database: &Database) -> Option<NoteId> {
 pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
 
 /// The item of a folder that holds its special use.
-pub(crate) const SPECIAL_USE_ITEM: &str = "$SpecialUse";
+pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";
 
 /// The item that marks a folder that holds no messages.
-pub(crate) const NO_SELECT_ITEM: &str = "$NoSelect";
+pub const NO_SELECT_ITEM: &str = "$NoSelect";
 
 /// The mailboxes that every mail file has from the start.
 const DEFAULT_FOLDERS: [(&str, Option<SpecialUse>); 6] = [

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::ViewId;
+use mail::mailbox_list::{INBOX, MailboxList};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::error::SetError;
 use crate::limits::{MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
-use crate::mailboxes::{INBOX, MailboxList};
 
 /// The mailboxes of an account.
 #[derive(Default)]
