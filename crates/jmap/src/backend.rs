@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::random::Random;
 use base::time::Clock;
+pub use mail::identities::IdentityInfo;
 use mail::mailbox::MailFile;
 use mail::message_table::MessageTables;
 use search::FullTextIndex;
@@ -59,17 +60,6 @@ impl AccountRights {
             Scope::Reading => Self { is_read_only: true, may_create_mailboxes: false },
         }
     }
-}
-
-/// A name and an address under which a person sends, according to the directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityInfo {
-    /// The identifier: an Id.
-    pub id: String,
-    /// The name of the sender.
-    pub name: String,
-    /// The address.
-    pub email: String,
 }
 
 /// Access to the accounts of callers.

@@ -125,26 +125,11 @@ pub const VACATION_SUBJECT_BYTES_MAX: usize = 998;
 /// Number of identities that a person has created in an account.
 pub const IDENTITIES_CREATED_MAX: usize = 50;
 
-/// Number of identities that were destroyed and are remembered.
-pub const IDENTITIES_DESTROYED_MAX: usize = 100;
-
 /// Number of bytes of the name of an identity.
 pub const IDENTITY_NAME_BYTES_MAX: usize = 255;
 
-/// Number of bytes of a signature.
-pub const SIGNATURE_BYTES_MAX: usize = 64 << 10;
-
 /// Number of addresses in `replyTo` and `bcc` of an identity.
 pub const IDENTITY_ADDRESSES_MAX: usize = 50;
-
-/// Smallest page size among the preferences.
-pub const PAGE_SIZE_MIN: u64 = 10;
-
-/// Greatest page size among the preferences.
-pub const PAGE_SIZE_MAX: u64 = 200;
-
-/// Greatest number of seconds among the preferences in which sending can be undone.
-pub const UNDO_SECONDS_MAX: u64 = 120;
 
 /// Number of parts from which `Blob/upload` puts a blob together.
 pub const BLOB_SOURCES_MAX: usize = 64;

@@ -7,6 +7,7 @@
 //! | [`threads`] | which messages belong together |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`mailbox_list`], [`message_table`] | mailboxes and messages in memory, which follow the mail file |
+//! | [`profile`], [`preferences`], [`identities`] | settings of persons that all clients share |
 //! | [`object_id`] | identifiers of messages, threads and mailboxes |
 //! | [`submission`] | the path of a message from a protocol to the router: sender, recipients, completion |
 //! | [`router`] | delivery, the queue, reports |
@@ -21,6 +22,7 @@ pub mod content_names;
 pub mod error;
 pub mod full_text;
 mod hourly_rate;
+pub mod identities;
 pub mod import_export;
 pub mod limits;
 pub mod mailbox;
@@ -29,6 +31,8 @@ pub mod message;
 pub mod message_table;
 pub mod mime;
 pub mod object_id;
+pub mod preferences;
+pub mod profile;
 pub mod router;
 pub mod search_texts;
 pub mod submission;

@@ -201,3 +201,18 @@ pub const CACHED_QUERIES_MAX: usize = 4;
 
 /// Maximum number of characters of the identifier of a message, a thread or a mailbox (RFC 8474 §4).
 pub const OBJECT_ID_CHARACTERS_MAX: usize = 255;
+
+/// Number of identities of senders that were destroyed and are remembered.
+pub const IDENTITIES_DESTROYED_MAX: usize = 100;
+
+/// Maximum number of bytes of a signature.
+pub const SIGNATURE_BYTES_MAX: usize = 64 << 10;
+
+/// Smallest page size among the preferences.
+pub const PAGE_SIZE_MIN: u64 = 10;
+
+/// Greatest page size among the preferences.
+pub const PAGE_SIZE_MAX: u64 = 200;
+
+/// Greatest number of seconds among the preferences in which sending can be undone.
+pub const UNDO_SECONDS_MAX: u64 = 120;

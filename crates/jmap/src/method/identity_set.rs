@@ -6,19 +6,20 @@
 use std::collections::BTreeMap;
 
 use base::Modseq;
+use mail::identities::{
+    EffectiveIdentity, IdentityInfo, IdentitySettings, StoredIdentities, StoredIdentity, own_address,
+};
+use mail::profile::modseq_of;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
-use crate::backend::IdentityInfo;
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::identities::{
-    EffectiveIdentity, IdentitySettings, SETTABLE, StoredIdentities, StoredIdentity, format_state, own_address, profile,
-};
+use crate::identities::{SETTABLE, format_state, parse_settings, profile_of, to_json};
 use crate::limits::IDENTITIES_CREATED_MAX;
 use crate::patch::Patch;
-use crate::profile::modseq_of;
+use crate::profile;
 
 /// The arguments of a call.
 struct Call {
@@ -51,7 +52,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         format!("C{:016x}", u64::from_be_bytes(random))
     };
     let mut edit = None;
-    let states = profile(&account)?.update(context, &account, |note| {
+    let states = profile::update(context, &account, &profile_of(&account)?, |note| {
         if call.if_in_state.as_ref().is_some_and(|expected| *expected != to_state(modseq_of(note))) {
             return Err(MethodError::new("stateMismatch"));
         }
@@ -127,7 +128,7 @@ impl<'d> IdentityEdit<'d> {
         if let Some(name) = object.keys().find(|name| !is_known(name)) {
             return Err(SetError::invalid_properties(&[name], "the property cannot be set"));
         }
-        let settings = IdentitySettings::parse(object)?;
+        let settings = parse_settings(object)?;
         let email = object.get("email").and_then(Value::as_str);
         let email = email.ok_or_else(|| SetError::invalid_properties(&["email"], "an identity has an address"))?;
         let email = own_address(self.directory, email)
@@ -144,7 +145,7 @@ impl<'d> IdentityEdit<'d> {
         };
         stored.set_created();
         self.stored.identities.push(stored);
-        let mut reply = made.to_json();
+        let mut reply = to_json(&made);
         reply.retain(|name, value| object.get(name) != Some(value));
         Ok(Value::Object(reply))
     }
@@ -152,28 +153,18 @@ impl<'d> IdentityEdit<'d> {
     fn update(&mut self, id: &str, patch: &Value) -> Result<(), SetError> {
         let present = self.find(id)?;
         let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
-        let before = present.to_json();
+        let before = to_json(&present);
         let mut after = before.clone();
         Patch::parse(patch)?.apply(&mut after)?;
         let is_fixed = |name: &&String| !SETTABLE.contains(&name.as_str()) && before.get(*name) != after.get(*name);
         if let Some(name) = after.keys().find(is_fixed) {
             return Err(SetError::invalid_properties(&[name], "the property cannot be changed"));
         }
-        let settings = IdentitySettings::parse(&after)?;
+        let settings = parse_settings(&after)?;
         if settings == present.settings {
             return Ok(());
         }
-        match self.stored.find_mut(id) {
-            Some(stored) => {
-                stored.settings = settings;
-                stored.set_changed();
-            }
-            None => {
-                let mut stored = StoredIdentity { id: id.to_owned(), settings, ..StoredIdentity::default() };
-                stored.set_changed();
-                self.stored.identities.push(stored);
-            }
-        }
+        self.stored.set_settings(id, settings);
         Ok(())
     }
 
