@@ -12,8 +12,9 @@ use directory::{Directory, Group, Person};
 use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
+use mail::submission::{
+    AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy,
+};
 use sasl::LoginError;
 use search::FullTextIndex;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
@@ -118,7 +119,7 @@ impl WebBackend for ServerWebBackend {
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest> {
         match copy {
             Some(copy) => self.submissions.submit_with_copy(request, copy),

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use http::Caller;
 use mail::mailbox::MailFile;
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use search::FullTextIndex;
 
 /// The account of a person.
@@ -68,11 +67,11 @@ pub trait WebBackend: Send + Sync {
     /// Returns the address of the person or the group with exactly this name.
     fn address_of(&self, caller: &Caller, name: &str) -> Result<Option<String>, BackendError>;
 
-    /// Submits a message. With the path of a mail file and a copy for it, both happen or none.
+    /// Submits a message. With a copy for the mail file of its sender, both happen or none.
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest>;
 
     /// Returns the full-text index, or `None` if the server has none.

@@ -16,7 +16,7 @@ use base::{Timestamp, Uid, UidSet, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, NewMessage, SpecialUse};
 use mail::mime::{MimeSource as _, PartKind, header, transfer_encoding};
 use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use notes::Marks;
 use store::Ticket;
 
@@ -357,7 +357,11 @@ fn send_in_job(
         message: message.clone(),
         request_id: work.composer.form.clone(),
     };
-    let copy = sent_copy(&file, work, message)?.map(|copy| (file.database().path(), copy));
+    let copy = sent_copy(&file, work, message)?.map(|copy| SubmittedCopy {
+        mail_file: file.database().path(),
+        copy,
+        release_at: None,
+    });
     let has_copy = copy.is_some();
     let accepted = match backend.submit(request, copy) {
         Ok(accepted) => accepted,
@@ -436,7 +440,7 @@ fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<SentCo
     let (drafts, _) = mail_folders::special_or_create(file, SpecialUse::Drafts, "Drafts")?;
     let message = NewMessage { raw, flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let draft = work.composer.draft.map(|draft| (drafts, Uid(draft)));
-    Ok(Some(SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?) }))
+    Ok(Some(SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?), held: None }))
 }
 
 /// Marks the answered or forwarded message. The message was sent whether its original can be marked or not.

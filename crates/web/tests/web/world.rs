@@ -15,7 +15,7 @@ use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use notes::{Databases, Identity, ServerSettings};
 use sasl::{
     ApplicationPasswordId, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest,
@@ -173,7 +173,7 @@ impl WebBackend for Backend {
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest> {
         if self.is_refusing.load(Ordering::SeqCst) {
             return Err(Refusal::UnknownRecipient.into());
@@ -183,8 +183,8 @@ impl WebBackend for Backend {
             let file = self.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
             put(&file, "INBOX", &request.message);
         }
-        if let Some((path, SentCopy { mailbox, draft, message })) = copy {
-            let file = self.mail.open_as_server(&path).expect("the mail file exists");
+        if let Some(SubmittedCopy { mail_file, copy: SentCopy { mailbox, draft, message, .. }, .. }) = copy {
+            let file = self.mail.open_as_server(&mail_file).expect("the mail file exists");
             file.append_prepared(mailbox, std::slice::from_ref(message.as_ref())).expect("a sound store");
             if let Some((drafts, uid)) = draft {
                 let deleted = FlagChange::Add(["\\Deleted"].into_iter().collect());
