@@ -105,5 +105,5 @@ pub struct Services {
     /// The push subscriptions.
     pub push: Arc<PushSubscriptions>,
     /// The messages of mail files in memory.
-    pub tables: MessageTables,
+    pub tables: Arc<MessageTables>,
 }

@@ -9,7 +9,6 @@ use std::cmp::{Ordering, Reverse};
 use base::{NoteId, Timestamp};
 use mail::casemap::fold;
 use mail::message_table::{MessageRow, SortTexts};
-use mail::mime::MimeSource;
 use notes::Keywords;
 use serde_json::Value;
 
@@ -203,15 +202,5 @@ impl Collation {
 
 /// Returns the texts by which a message is sorted. They are read when they are first needed.
 pub fn texts<'r>(row: &'r MessageRow, view: &AccountView<'_>) -> &'r SortTexts {
-    row.sort_texts.get_or_init(|| {
-        let read = || -> mail::Result<SortTexts> {
-            let message = view.snapshot.message(row.note)?;
-            Ok(message.map_or_else(SortTexts::default, |message| SortTexts::of_header(message.header())))
-        };
-        let texts = read().unwrap_or_else(|error| {
-            tracing::error!(%error, email = %row.email_id, "a message cannot be read");
-            SortTexts::default()
-        });
-        Box::new(texts)
-    })
+    row.texts(&view.snapshot, |error| tracing::error!(%error, email = %row.email_id, "a message cannot be read"))
 }

@@ -27,7 +27,7 @@ pub use self::counts::Counts;
 use self::live_list::LiveLists;
 pub use self::live_list::{ListDefinition, RowFilter};
 pub use self::sort_texts::SortTexts;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::{CACHED_QUERIES_MAX, DEPARTURES_MAX, TABLES_MAX};
 use crate::mailbox::{MailFile, MailSnapshot};
 use crate::mailbox_list::MailboxList;
@@ -97,6 +97,22 @@ impl MessageRow {
     #[must_use]
     pub fn is_unread(&self) -> bool {
         !self.marks.intersects(Marks::SEEN.union(Marks::DRAFT))
+    }
+
+    /// Returns the texts by which the message is sorted. They are read when they are first needed. If the message
+    /// cannot be read, they are empty, and `report` gets the error.
+    pub fn texts(&self, snapshot: &MailSnapshot<'_>, report: impl FnOnce(&Error)) -> &SortTexts {
+        self.sort_texts.get_or_init(|| {
+            let read = || -> Result<SortTexts> {
+                let message = snapshot.message(self.note)?;
+                Ok(message.map_or_else(SortTexts::default, |message| SortTexts::of_header(message.header())))
+            };
+            let texts = read().unwrap_or_else(|error| {
+                report(&error);
+                SortTexts::default()
+            });
+            Box::new(texts)
+        })
     }
 
     /// Returns the identifier of the blob with the message.

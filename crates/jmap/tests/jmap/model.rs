@@ -12,7 +12,6 @@ use base::UidSet;
 use base::random::Random;
 use base::sim::SeededRandom;
 use mail::mailbox::{FlagChange, Flags};
-use mail::message_table::MessageTables;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -46,7 +45,7 @@ fn run(seed: u64) {
         }
         if simulation.random.below(40) == 0 {
             let services = Arc::get_mut(&mut simulation.world.services).expect("nobody else has them");
-            services.tables = MessageTables::default();
+            services.tables = Arc::default();
             simulation.has_dropped_tables = true;
         }
     }

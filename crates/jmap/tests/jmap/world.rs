@@ -19,7 +19,6 @@ use jmap::uploads::MemoryUploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use mail::message_table::MessageTables;
 use mail::router::{
     AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, Router,
     RouterOptions, SubmissionRecord,
@@ -124,7 +123,7 @@ impl World {
             },
             message_id_domain: "demo.test".to_owned(),
             push,
-            tables: MessageTables::default(),
+            tables: Arc::default(),
         };
         let world = Self { services: Arc::new(services), clock, mail, router, index, sessions, password_stamp };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {

@@ -8,7 +8,6 @@ use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::service::push_sender::{PushResolver, PushSender, ResolvedAddresses};
 use jmap::uploads::MemoryUploads;
-use mail::message_table::MessageTables;
 use mail::submission::SubmissionService;
 use smtp::dns::Resolver;
 
@@ -95,7 +94,7 @@ impl WebRoutes<'_> {
             limits: Limits { message_bytes_max, ..Limits::default() },
             message_id_domain: instance.hostname.clone(),
             push,
-            tables: MessageTables::default(),
+            tables: Arc::default(),
         };
         let parts = jmap::service::ServiceParts {
             services: Arc::new(services),
