@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -253,6 +254,7 @@ impl World {
             databases: Arc::clone(&self.databases),
             backend: self.backend.clone(),
             credentials: self.credential.clone(),
+            tables: Arc::default(),
             authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), sessions),
             pool,
             memory: MemoryShares::unlimited(),
@@ -318,6 +320,11 @@ impl World {
         let folder = snapshot.folder(folder).expect("a sound store").expect("the folder exists");
         let entry = snapshot.entry(folder.id, uid).expect("a sound store").expect("the message exists");
         mail::mailbox::flags::system_flag_names(snapshot.flags(&entry).marks).collect()
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
     }
 
     pub fn submitted(&self) -> Vec<SubmissionRequest> {
