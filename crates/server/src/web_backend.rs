@@ -12,11 +12,11 @@ use directory::{Directory, Group, Person};
 use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
-use mail::submission::{
-    AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy,
-};
+use mail::router::SubmissionRecord;
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy};
 use sasl::LoginError;
 use search::FullTextIndex;
+use store::Ticket;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 
 use crate::limits::{ADDRESS_SCAN_MAX, ADDRESS_SCAN_PAGE};
@@ -125,6 +125,10 @@ impl WebBackend for ServerWebBackend {
             Some(copy) => self.submissions.submit_with_copy(request, copy),
             None => self.submissions.submit(request),
         }
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.submissions.withdraw(id, record)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use http::Caller;
 use mail::mailbox::MailFile;
+use mail::router::SubmissionRecord;
 use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use search::FullTextIndex;
+use store::Ticket;
 
 /// The account of a person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,6 +75,10 @@ pub trait WebBackend: Send + Sync {
         request: SubmissionRequest,
         copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest>;
+
+    /// Removes a message that is held from the queue, and changes the mail file of its sender in the same transaction.
+    /// Returns `None` if it is too late.
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
 
     /// Returns the full-text index, or `None` if the server has none.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>>;

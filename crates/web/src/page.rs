@@ -10,6 +10,7 @@
 //! | `html` | the message's own look, in a sandbox |
 //! | `download` | attachments, and the message as it arrived |
 //! | `compose`, `send` | the composer: answer, forward, drafts, sending |
+//! | `undo` | `/lite/compose/undo`: the withdrawal of a message |
 //! | `folders` | `/lite/folders`: the folders with counts; create, rename, delete |
 //! | `search` | `/lite/search` |
 //! | `addresses` | `/lite/addresses` |
@@ -31,3 +32,4 @@ pub(crate) mod search;
 pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod settings;
+pub(crate) mod undo;

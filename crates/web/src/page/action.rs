@@ -76,7 +76,7 @@ pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Resp
         Notice::Moved(moved) if form.has("undo") => format!("/lite/folder/{}", moved.target),
         // A page of a message that is no longer there would not be found.
         Notice::Moved(_) => list_address(&form, folder),
-        Notice::Text(_) => back,
+        Notice::Text(_) | Notice::Held(_) => back,
     };
     Ok(answer::redirect(&notice.address(&back, &visit.secret)))
 }

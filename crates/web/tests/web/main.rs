@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`world`] | two people with mail files, a directory, a submission that delivers at once, and a browser |
 //! | [`day`] | a day of mail with links and forms only |
-//! | [`preferences`] | time zone, page size, signature |
+//! | [`preferences`] | time zone, page size, signature, undo of sending |
 //! | [`conversations`] | lists of conversations, and orders |
 //! | [`composing`] | drafts, sending once, names, header injection |
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |

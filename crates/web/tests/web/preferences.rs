@@ -1,11 +1,13 @@
-//! Preferences: time zone, page size, and signature.
+//! Preferences: time zone, page size, signature, and the undo of sending.
 
 use axum::http::StatusCode;
 use base::Name;
 use mail::preferences::{PREFERENCES_PROFILE, item, value};
 use notes::Item;
 
-use super::world::{ANN, Browser, Page, World};
+use super::world::{ANN, Browser, File, Page, World};
+
+const SEND: (&str, &str) = ("do", "send");
 
 /// Saves preferences. Those that are not named become empty.
 async fn save(browser: &mut Browser, fields: &[(&str, &str)]) -> Page {
@@ -157,4 +159,88 @@ async fn the_signature_is_put_into_new_messages_and_answers() {
     for path in ["/lite/compose", &reply, &forward] {
         assert!(!browser.get(path).await.has("Ann\n"), "{path}");
     }
+}
+
+/// Sends a message to Bob, with a hidden recipient and a file, which can be withdrawn for ten seconds.
+async fn send_held(world: &World, browser: &mut Browser) -> Page {
+    save(browser, &[("undo", "10")]).await;
+    let uid = world.put("ann", "INBOX", "From: bob@acme.test\r\nSubject: plan\r\nMessage-ID: <1@b>\r\n\r\nx");
+    let reply = format!("/lite/compose?reply={}.{uid}", world.folder("ann", "INBOX"));
+    let page = browser.get(&reply).await;
+    let fields = [("bcc", "Eve <eve@acme.test>"), ("body", "See the file."), SEND];
+    browser.compose(&page, &fields, &[File("plan.txt", "text/plain", b"planned")]).await
+}
+
+#[tokio::test]
+async fn a_message_is_held_and_can_be_withdrawn_to_its_draft() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let sent = send_held(&world, &mut browser).await;
+    assert!(sent.has("will be sent in 10 seconds") && sent.has(">Undo<"), "{}", sent.text());
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("bob", "INBOX").len()), (1, 0));
+    assert!(!world.messages("ann", "Sent")[0].1.contains("eve@acme.test"), "the copy has no Bcc");
+    let token = sent.hidden("token");
+    let id = sent.hidden("id");
+    let undo = [("token", token.as_str()), ("id", id.as_str())];
+
+    // The token of the form and the owner of the message count.
+    let mut bob = world.logged_in("bob").await;
+    let bobs = bob.get("/lite/folders").await.hidden("token");
+    let stolen = bob.post("/lite/compose/undo", &[("token", &bobs), ("id", &id)]).await;
+    assert_eq!(stolen.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        browser.post("/lite/compose/undo", &[("token", &bobs), ("id", &id)]).await.status,
+        StatusCode::FORBIDDEN
+    );
+    for wrong in ["", "x", "00000000000000000000000000000000"] {
+        let answer = browser.post("/lite/compose/undo", &[("token", &token), ("id", wrong)]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+
+    let draft = browser.post("/lite/compose/undo", &undo).await;
+    assert!(draft.has("It is a draft again.") && draft.has("See the file.</textarea>"), "{}", draft.text());
+    assert!(draft.has("plan.txt"), "{}", draft.text());
+    assert_eq!(draft.hidden("bcc"), "Eve <eve@acme.test>");
+    assert!(draft.hidden("original").starts_with("r."), "the answered message is known");
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("ann", "Drafts").len()), (0, 1));
+    let again = browser.post("/lite/compose/undo", &undo).await;
+    assert!(again.has("It is a draft again."), "a repetition finds the draft: {}", again.text());
+    assert_eq!(world.messages("ann", "Drafts").len(), 1);
+    world.wait(60);
+    assert!(world.messages("bob", "INBOX").is_empty() && world.backend.router.list().is_empty());
+
+    let keep = draft.hidden("keep");
+    let sent = browser.compose(&draft, &[("body", "Now."), ("keep", &keep), SEND], &[]).await;
+    assert!(sent.has("will be sent in 10 seconds"), "the draft is another form: {}", sent.text());
+    world.wait(11);
+    let delivered = world.messages("bob", "INBOX");
+    assert_eq!((delivered.len(), world.messages("ann", "Drafts").len()), (1, 0));
+    assert!(delivered[0].1.contains("Now.") && delivered[0].1.contains("plan.txt"), "{}", delivered[0].1);
+}
+
+#[tokio::test]
+async fn a_message_that_was_sent_is_not_withdrawn() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let sent = send_held(&world, &mut browser).await;
+    let fields = [("token", sent.hidden("token")), ("id", sent.hidden("id"))];
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    world.wait(11);
+    assert_eq!(world.messages("bob", "INBOX").len(), 1);
+    let late = browser.post("/lite/compose/undo", &fields).await;
+    assert!(late.has("It is too late: the message was sent."), "{}", late.text());
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("ann", "Drafts").len()), (1, 0));
+}
+
+#[tokio::test]
+async fn messages_are_sent_at_once_unless_the_person_wants_time() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    for undo in ["", "0"] {
+        save(&mut browser, &[("undo", undo)]).await;
+        let page = browser.get("/lite/compose?to=bob%40acme.test").await;
+        let sent = browser.compose(&page, &[("body", "x"), SEND], &[]).await;
+        assert!(sent.has("The message was sent.") && !sent.has(">Undo<"), "{undo:?}: {}", sent.text());
+    }
+    assert_eq!(world.messages("bob", "INBOX").len(), 2);
 }

@@ -15,7 +15,10 @@ use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
 use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use mail::router::SentCopy;
+use mail::router::{
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, Recipient, RecordChange,
+    Router as MailRouter, RouterOptions, SentCopy, SubmissionRecord,
+};
 use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use notes::{Databases, Identity, ServerSettings};
 use sasl::{
@@ -23,7 +26,7 @@ use sasl::{
 };
 use search::FullTextIndex;
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Store, StoreOptions, SyncMode, Ticket};
 use tower_service::Service as _;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 use web::credential_backend::{
@@ -137,6 +140,8 @@ impl Accounts for OnePassword {
 /// The services of the server.
 pub struct Backend {
     mail: Arc<MailStore>,
+    /// The router, which has the messages that are held.
+    pub router: Arc<MailRouter>,
     /// The requests that were accepted.
     pub submitted: Mutex<Vec<SubmissionRequest>>,
     /// `true` if submission refuses everything.
@@ -179,6 +184,15 @@ impl WebBackend for Backend {
         if self.is_refusing.load(Ordering::SeqCst) {
             return Err(Refusal::UnknownRecipient.into());
         }
+        let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+        let copy = match copy {
+            Some(copy) if copy.release_at.is_some() => {
+                let id = self.hold(&request, copy);
+                self.submitted.lock().expect("no test panics while it holds this").push(request);
+                return Ok(AcceptedSubmission { id, durable });
+            }
+            copy => copy,
+        };
         for recipient in &request.recipients {
             let Some(name) = recipient.strip_suffix("@acme.test") else { continue };
             let file = self.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
@@ -195,12 +209,55 @@ impl WebBackend for Backend {
             }
         }
         self.submitted.lock().expect("no test panics while it holds this").push(request);
-        let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
         Ok(AcceptedSubmission { id: "1".to_owned(), durable })
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.router.withdraw(id, record)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(None)
+    }
+}
+
+impl Backend {
+    /// Passes a message that is held to the router, as submission does. Returns its identifier.
+    fn hold(&self, request: &SubmissionRequest, copy: SubmittedCopy) -> String {
+        let id = copy.copy.held.as_ref().expect("a copy that can be withdrawn").unid.to_string();
+        let recipients: Vec<Recipient> = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let targets: Vec<Arc<[DeliveryTarget]>> =
+            recipients.iter().map(|of| Acme.targets(&of.address).expect("no lookup fails").into()).collect();
+        let envelope =
+            Envelope { id: id.clone(), reverse_path: request.sender.clone(), recipients, ..Envelope::default() };
+        let record = SubmissionRecord { mail_file: copy.mail_file, change: RecordChange::SentCopy(copy.copy) };
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: copy.release_at,
+            record: Some(record),
+        };
+        self.router.accept_resolved(arriving).expect("the store works");
+        id
+    }
+}
+
+/// The addresses of acme.test. All others are remote.
+struct Acme;
+
+impl AddressResolver for Acme {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(name) = address.strip_suffix("@acme.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.to_owned())]);
+        };
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file: format!("mail/{name}.nsf"),
+            title: name.to_owned(),
+            owner: Name::new(&format!("CN={name}/O=acme.test")),
+            quota_bytes: None,
+            other_server: None,
+        })])
     }
 }
 
@@ -241,7 +298,9 @@ impl World {
         let sessions = Sessions::open(&databases, &server, sources, SessionOptions::default()).expect("they open");
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
-        let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
+        let router =
+            MailRouter::open(Arc::clone(&mail), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
+        let backend = Backend { mail, router, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
         Self { databases, clock, random, backend: Arc::new(backend), credential: Arc::default(), sessions, pool }
     }
 
@@ -322,9 +381,12 @@ impl World {
         mail::mailbox::flags::system_flag_names(snapshot.flags(&entry).marks).collect()
     }
 
-    /// Lets time pass.
+    /// Lets time pass, and delivers the messages that were held until then.
     pub fn wait(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
+        for job in self.backend.router.take_due_jobs(100) {
+            self.backend.router.deliver_local(&job).expect("the store works");
+        }
     }
 
     pub fn submitted(&self) -> Vec<SubmissionRequest> {
