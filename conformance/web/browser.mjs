@@ -47,12 +47,17 @@ export function launch(canary) {
 }
 
 // Opens the web mail and logs in.
-export async function enter(context) {
+export function enter(context) {
+  return enterAs(context, login, password);
+}
+
+// Opens the web mail and logs somebody in.
+export async function enterAs(context, name, secret) {
   const page = await context.newPage();
   page.setDefaultTimeout(TIME_MAX_MS);
   await page.goto(`${base}/lite/login`);
-  await page.getByLabel("Name or address").fill(login);
-  await page.getByLabel("Password").fill(password);
+  await page.getByLabel("Name or address").fill(name);
+  await page.getByLabel("Password").fill(secret);
   await page.getByRole("button", { name: "Log in" }).click();
   await page.getByRole("navigation", { name: "Mail", exact: true }).waitFor();
   return page;

@@ -2,13 +2,20 @@
 
 | part | browser | content |
 |---|---|---|
-| `chromium` | Chromium, scripts off | a day's mail, accessibility (`day.mjs`) |
+| `chromium` | Chromium, scripts off | a day's mail, and the size of its pages (`day.mjs`) |
+| `keyboard` | Chromium, scripts off | a day's mail with a keyboard alone, and the way of the focus (`keyboard.mjs`) |
+| `pages` | Chromium | every page in every state: axe-core, 320 × 256 pixels, large text (`pages.mjs`, `accessibility.mjs`) |
+| `direction` | Chromium | messages from right to left, and subjects that turn what is beside them (`direction.mjs`) |
 | `hostile` | Chromium, scripts on | the corpus of hostile messages in every form, with a canary (`hostile.mjs`, `corpus.py`); with `DOUBLET_SOAK` all of them |
 | `mailbox` | Chromium, scripts off | a mailbox of 3,000 messages, with `DOUBLET_SOAK` of 100,000 (`mailbox.mjs`) |
 | `sending` | Chromium, scripts off | sending while the server is killed (`sending.mjs`, `sending.py`) |
+| `once` | none | 20 seeds of sending once: lost answers, two tabs, kills, undo; with `DOUBLET_SOAK` 1,000 (`once.py`) |
+| `moving` | none | 2,000 messages are moved while the server is killed, with `DOUBLET_SOAK` 50,000 (`moving.py`) |
+| `waiting` | none | attachments that wait while the server ends (`waiting.py`) |
 | `lynx`, `w3m` | these | login and inbox |
 
-A part whose browser is not installed is skipped, with the reason.
+A part whose browser is not installed is skipped, with the reason. `letters.py` makes messages, and `plain.py` is the client of
+the parts without a browser.
 """
 
 import http.cookiejar
@@ -19,7 +26,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from . import corpus, sending
+from . import corpus, letters, moving, once, plain, sending, waiting
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet")
@@ -31,7 +38,15 @@ HOSTILE_STEP = 1 if IS_LONG else 13
 LOGIN = "ann@acme.test"
 TARGET_LOGIN = "tom@acme.test"
 FULL_LOGIN = "fay@acme.test"
+KEYBOARD_LOGIN = "kay@acme.test"
+PAGES_LOGIN, EMPTY_LOGIN = "pia@acme.test", "eva@acme.test"
+DIRECTION_LOGIN = "dov@acme.test"
+LOGINS = [LOGIN, TARGET_LOGIN, FULL_LOGIN, KEYBOARD_LOGIN, PAGES_LOGIN, EMPTY_LOGIN, DIRECTION_LOGIN, sending.SENDER, sending.RECIPIENT]
 MAILBOX_MESSAGES = 100_000 if IS_LONG else 3_000
+MOVED_MESSAGES = 50_000 if IS_LONG else 2_000
+# More than the page with addresses shows, and more than a page of a list has.
+NAMESAKES = 55
+MANY_MESSAGES = 60
 
 
 class Fields(html.parser.HTMLParser):
@@ -52,11 +67,11 @@ class Fields(html.parser.HTMLParser):
 def run(server, count, only, password):
     """Plays with each browser."""
     server.add_domain("acme.test")
-    server.add_users([LOGIN, TARGET_LOGIN, FULL_LOGIN, sending.SENDER, sending.RECIPIENT], password)
+    server.add_users(LOGINS, password)
     for name, (program, play) in PARTS.items():
         if only and only != name:
             continue
-        if not shutil.which(program):
+        if program and not shutil.which(program):
             print(f"{name}: skipped, {program} is not installed")
             count.add(0, 0, 1)
             continue
@@ -69,6 +84,52 @@ def run(server, count, only, password):
 def chromium(_, base, password):
     """Plays the day in Chromium. Returns whether it passed, and what it said."""
     return outcome(run_browser(script("day.mjs", base, LOGIN, password)))
+
+
+def keyboard(_, base, password):
+    """Plays the day with a keyboard alone."""
+    return outcome(run_browser(script("keyboard.mjs", base, KEYBOARD_LOGIN, password)))
+
+
+def pages(server, base, password):
+    """Checks every page in every state."""
+    server.add_users([f"namesake{number}@acme.test" for number in range(NAMESAKES)], password)
+    plain = letters.letter(("Bob", "bob@b.test"), PAGES_LOGIN, "Another message", "Hello.")
+    letters.append(server, PAGES_LOGIN, password, "INBOX", letters.for_pages(PAGES_LOGIN))
+    for folder, count, flags in (("Many", MANY_MESSAGES, r"(\Flagged \Answered)"), ("Sent", 1, ""), ("Trash", 1, ""), ("Drafts", 1, r"(\Draft)"), ("Empty", 0, "")):
+        letters.append(server, PAGES_LOGIN, password, folder, [plain] * count, flags)
+    return outcome(run_browser(script("pages.mjs", base, PAGES_LOGIN, password, EMPTY_LOGIN)))
+
+
+def direction(server, base, password):
+    """Shows messages from right to left."""
+    person = {"address": "david@acme.test", "name": letters.HEBREW_NAME, "aliases": [], "quota": None, "password": password}
+    server.request({"user": {"add": person}})
+    letters.append(server, DIRECTION_LOGIN, password, "INBOX", letters.for_directions(DIRECTION_LOGIN))
+    return outcome(run_browser(script("direction.mjs", base, DIRECTION_LOGIN, password)))
+
+
+def sending_once(server, _, password):
+    """Sends many messages once each."""
+    return attempt(lambda: once.run(server, password), once.Wrong)
+
+
+def moving_while_killed(server, _, password):
+    """Moves many messages while the server is killed."""
+    return attempt(lambda: moving.run(server, password, MOVED_MESSAGES), moving.Wrong)
+
+
+def waiting_files(server, _, password):
+    """Lets attachments wait."""
+    return attempt(lambda: waiting.run(server, password), waiting.Wrong)
+
+
+def attempt(play, wrong):
+    """Returns whether a part without a browser has passed, and what it said."""
+    try:
+        return True, play()
+    except (wrong, plain.Lost, RuntimeError, OSError) as reason:
+        return False, f"{type(reason).__name__}: {reason}"
 
 
 def hostile(server, base, password):
@@ -96,10 +157,8 @@ def mailbox(server, base, password):
 
 def sending_while_killed(server, base, password):
     """Sends while the server is killed."""
-    try:
-        return True, sending.run(server, script("sending.mjs", base, sending.SENDER, password), password, environment())
-    except sending.Wrong as wrong:
-        return False, str(wrong)
+    words = script("sending.mjs", base, sending.SENDER, password)
+    return attempt(lambda: sending.run(server, words, password, environment()), sending.Wrong)
 
 
 def script(name, base, login, password, *more):
@@ -165,5 +224,7 @@ def environment():
     return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
 
 
-PARTS = {"chromium": ("chromium", chromium), "hostile": ("chromium", hostile), "mailbox": ("chromium", mailbox),
-         "sending": ("chromium", sending_while_killed), "lynx": ("lynx", lynx), "w3m": ("w3m", w3m)}
+PARTS = {"chromium": ("chromium", chromium), "keyboard": ("chromium", keyboard), "pages": ("chromium", pages),
+         "direction": ("chromium", direction), "hostile": ("chromium", hostile), "mailbox": ("chromium", mailbox),
+         "sending": ("chromium", sending_while_killed), "once": (None, sending_once), "moving": (None, moving_while_killed),
+         "waiting": (None, waiting_files), "lynx": ("lynx", lynx), "w3m": ("w3m", w3m)}

@@ -1,9 +1,8 @@
 """Sending from a browser while the server is killed (`kill -9`): no message is lost, and none is sent twice.
 
 Each round writes a draft, presses "Send", kills the server a little later, and starts it again. Then the message is in the
-inbox of its recipient once, or it is still a draft; if the browser had the answer that it was sent, it is there. At last the
-person sends what is still a draft. In the one gap that `docs/lite.md` names (accepted, not yet copied), this makes a second
-copy with the same `Message-ID`; the number of such rounds is printed.
+inbox of its recipient once, or it is still a draft, and never both; if the browser had the answer that it was sent, it is
+there. At last the person sends what is still a draft. `once.py` does more of this without a browser.
 """
 
 import email
@@ -59,7 +58,7 @@ def run(server, words, password, environment):
     server.settings["listen.http"] = f"127.0.0.1:{server.port('http')}"
     browser = Browser([*words, RECIPIENT], environment)
     chance = random.Random(1)
-    counts = {"answered": 0, "arrived": 0, "still a draft": 0, "sent in the gap": 0}
+    counts = {"answered": 0, "arrived": 0, "still a draft": 0}
     try:
         for number in range(ROUNDS):
             play_round(server, browser, f"message {number} of {ROUNDS}", password, (chance.uniform(*KILL_AFTER_S), counts))
@@ -83,16 +82,14 @@ def play_round(server, browser, subject, password, chances):
         raise Wrong(f"{subject!r} was sent {len(arrived)} times")
     if not arrived and (is_answered or not drafts):
         raise Wrong(f"{subject!r} is lost: {'the browser was told that it was sent' if is_answered else 'there is no draft'}")
-    if len(drafts) > 1:
-        raise Wrong(f"{subject!r} has {len(drafts)} drafts")
+    if len(arrived) + len(drafts) > 1:
+        raise Wrong(f"{subject!r} has {len(drafts)} drafts, and was sent {len(arrived)} times")
     counts["answered"] += is_answered
     counts["arrived"] += len(arrived)
     counts["still a draft"] += len(drafts)
     answer = browser.do(f"again {subject}")
     at_last = message_ids(server, RECIPIENT, "INBOX", subject, password)
-    is_in_gap = bool(arrived and drafts)
-    counts["sent in the gap"] += is_in_gap
-    if len(set(at_last)) != 1 or len(at_last) > 1 + is_in_gap:
+    if len(at_last) != 1:
         raise Wrong(f"{subject!r} has arrived as {at_last} after {answer!r}")
     sent = message_ids(server, SENDER, "Sent", subject, password)
     if len(sent) != 1 or sent[0] != at_last[0]:

@@ -155,7 +155,7 @@ def pages(server, client, samples, numbers):
     """Times pages of 50 conversations at random positions with the total: percentiles, and the processor time of the server."""
     total = client.list_page(0)[0]["total"]
     times = []
-    cpu = server.cpu_seconds()
+    begin, cpu = getattr(server, "log_position", int)(), server.cpu_seconds()
     for _ in range(samples):
         position = numbers.randrange(0, total - PAGE)
         start = time.monotonic()
@@ -163,7 +163,9 @@ def pages(server, client, samples, numbers):
         times.append(1e3 * (time.monotonic() - start))
         if query["total"] != total or len(query["ids"]) != PAGE:
             raise RuntimeError(f"{client.account}: {len(query['ids'])} of {query['total']} at {position}")
-    return {"total": total, "cpu_ms": 1e3 * (server.cpu_seconds() - cpu) / samples, **percentiles(times)}
+    found = {"total": total, "cpu_ms": 1e3 * (server.cpu_seconds() - cpu) / samples, **percentiles(times)}
+    inside = server.request_times_ms("/jmap/api", begin) if hasattr(server, "request_times_ms") else []
+    return found | ({"server_p99_ms": percentiles(inside)["p99_ms"]} if len(inside) == samples else {})
 
 
 def changes(server, client, samples, count=100):

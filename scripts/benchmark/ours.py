@@ -1,5 +1,6 @@
 """The Doublet server, with the interface that the works need."""
 
+import re
 import time
 
 from harness.doublet import CHEAP_PASSWORDS, Doublet
@@ -32,6 +33,17 @@ class Ours(Doublet):
     def idle(self):
         """Returns True if all accepted mail is in its mailboxes: it is there before it is accepted."""
         return True
+
+    def request_times_ms(self, path, begin):
+        """Returns the times that the server took for requests of a path, from a position of its log on (`log.filter=http=debug`)."""
+        with open(self._log(), "rb") as log:
+            log.seek(begin)
+            lines = [line for line in log.read().decode(errors="replace").splitlines() if path in line]
+        return [int(found[1]) / 1e3 for found in (re.search(r"microseconds=(\d+)", line) for line in lines) if found]
+
+    def log_position(self):
+        """Returns the position of the log up to which it has been written."""
+        return self._log_length()
 
     def settle(self):
         """Writes data that is only in the transaction log to the files, as the store does by itself after some time."""

@@ -74,7 +74,7 @@ class Lite:
 
     def list(self):
         """Returns the links of the first page, which the login has shown."""
-        expect(self.inbox, "<h1 dir=\"auto\">Inbox")
+        expect(self.inbox, "<h1><bdi>Inbox")
         return self._rows(self.inbox)
 
     def open(self, row):

@@ -184,6 +184,7 @@ fn essential_purpose(kind: DatabaseKind) -> Option<&'static str> {
     match kind {
         DatabaseKind::Directory => Some("the directory, with all people, groups and domains"),
         DatabaseKind::MailBox => Some("a part of the mail queue, with the messages waiting in it"),
+        DatabaseKind::Uploads => Some("the uploads, with the attachments of messages that are being written"),
         DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Log | DatabaseKind::Sessions => None,
     }
 }

@@ -70,7 +70,7 @@ mod tests {
         let sessions = open(&sample.instance).expect("they open");
         let begin = |user: &str| {
             let login = login_of(&sample.instance, user).expect("a user");
-            let login = SessionLogin { login, stamp: 1, password: LoginPassword::Account };
+            let login = SessionLogin { login, stamp: 1, password: LoginPassword::Account, factor: None };
             let client = SessionClient { address: "192.0.2.1".to_owned(), description: "Browser".to_owned() };
             sessions.begin(login, client).expect("a sound store");
         };

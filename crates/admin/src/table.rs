@@ -43,7 +43,7 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
     let commands = match kind {
         DatabaseKind::Directory => Some("`doublet user`, `group` and `domain`"),
         DatabaseKind::MailBox => Some("mail alone"),
-        DatabaseKind::Log | DatabaseKind::Sessions => Some("the server alone"),
+        DatabaseKind::Log | DatabaseKind::Sessions | DatabaseKind::Uploads => Some("the server alone"),
         DatabaseKind::Standard | DatabaseKind::Mail => None,
     };
     if let Some(commands) = commands {

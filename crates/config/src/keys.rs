@@ -395,8 +395,9 @@ configuration! {
     full_text: FullTextKeys {
         /// Updates the indexes automatically. `doublet db index` updates them in any case.
         update: bool = "true";
-        /// The update schedule for the indexes of mail files created from now on. `off`: new mail files have no index.
-        new_mail_files: IndexSchedule = "off";
+        /// The update schedule for the indexes of mail files created from now on. `off`: new mail files have no index,
+        /// and searches read the messages.
+        new_mail_files: IndexSchedule = "immediate";
         /// The hour of the day (UTC) in which daily indexes are updated, unless the database specifies another one.
         daily_hour: u64 = "3" in ["0", "23"];
         /// Lets IMAP use the indexes of mail files to skip messages that cannot match a search. Messages indexed while
@@ -454,9 +455,18 @@ configuration! {
         /// The origins of web pages that may use JMAP, such as `https://app.acme.test`, separated by commas. Browsers
         /// refuse pages of all others (CORS).
         origins: String = "";
+        /// Maximum number of concurrent requests of one account to the web mail.
+        requests_per_account: u64 = "20" in ["1", "1000"];
+        /// Maximum number of concurrent requests with files of one account to the web mail.
+        uploads_per_account: u64 = "3" in ["1", "100"];
     }
     /// JMAP.
     jmap: JmapKeys {
+        /// Maximum number of concurrent requests of one account (`maxConcurrentRequests`), also over one connection of
+        /// WebSocket.
+        requests_per_account: u64 = "8" in ["1", "1000"];
+        /// Maximum number of concurrent uploads of one account (`maxConcurrentUpload`).
+        uploads_per_account: u64 = "4" in ["1", "200"];
         /// The hosts to which notifications for clients (push subscriptions) are sent, separated by commas:
         /// `push.example.net`, `*.example.net`, `push.example.net:8443`, or `*` for all names. Empty: to none.
         push_hosts: String = "";

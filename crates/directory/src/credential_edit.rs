@@ -53,15 +53,25 @@ impl Directory {
     /// Returns [`Error::FactorCode`] for a wrong code, and [`Error::FactorExists`] if the person has a second factor:
     /// it is removed first.
     pub fn second_factor_set(&self, login: &str, secret: &FactorSecret, code: &str) -> Result<Vec<String>> {
-        let now: Timestamp = self.credentials().now();
-        if secret.step_of(code, now).is_none() {
+        self.second_factor_set_at(login, (secret, code), self.credentials().now())
+    }
+
+    /// Adds a second factor like [`Directory::second_factor_set`], with the time at which it was added. Logins refer to
+    /// a factor by this time, so a caller that chooses it can make a login refer to a factor that is added next.
+    pub fn second_factor_set_at(
+        &self,
+        login: &str,
+        (secret, code): (&FactorSecret, &str),
+        added: Timestamp,
+    ) -> Result<Vec<String>> {
+        if secret.step_of(code, self.credentials().now()).is_none() {
             return Err(Error::FactorCode);
         }
         self.person_change(login, |person| {
             if person.second_factor.is_some() {
                 return Err(Error::FactorExists);
             }
-            let (factor, texts) = SecondFactor::create(secret.clone(), now, self.random());
+            let (factor, texts) = SecondFactor::create(secret.clone(), added, self.random());
             person.second_factor = Some(factor);
             Ok(texts)
         })

@@ -27,14 +27,15 @@ impl Directory {
         }
         if factor.is_some_and(|factor| factor.has_recovery_code(code)) {
             let taken = self.person_change(login, |person| {
-                Ok(person.second_factor.as_mut().is_some_and(|factor| factor.take_recovery_code(code)))
+                let factor = person.second_factor.as_mut();
+                Ok(factor.and_then(|factor| factor.take_recovery_code(code).then_some(factor.added)))
             });
             match taken {
-                Ok(true) => {
+                Ok(Some(factor)) => {
                     attempt.report_success();
-                    return Ok(FactorProof::RecoveryCode);
+                    return Ok(FactorProof::RecoveryCode { factor });
                 }
-                Ok(false) => {}
+                Ok(None) => {}
                 Err(error) => {
                     attempt.report_inconclusive();
                     return Err(error.into());

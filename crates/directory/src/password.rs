@@ -104,6 +104,11 @@ pub fn derive_secrets(
     Ok(DerivedSecrets { hash, scram })
 }
 
+/// Checks a new password, without deriving anything.
+pub fn check_new(password: &[u8], options: &PasswordHashOptions) -> Result<(), PasswordError> {
+    prepare_new(password, options).map(drop)
+}
+
 /// Returns `true` if a password matches a stored hash. A password that is empty after the preparation matches none.
 ///
 /// Returns [`PasswordError::Stored`] if the hash cannot be used.

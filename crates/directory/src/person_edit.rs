@@ -210,6 +210,11 @@ impl Directory {
         self.save_person(edit, person)
     }
 
+    /// Checks that a text may be a password, as [`Directory::password_set`] does.
+    pub fn password_check(&self, password: &[u8]) -> Result<()> {
+        Ok(password::check_new(password, &self.options().passwords)?)
+    }
+
     /// Sets a person's password by its argon2 hash, if the password itself is unknown. Removes the SCRAM keys.
     pub fn password_hash_set(&self, login: &str, hash: &str) -> Result<Arc<Person>> {
         let secrets = secrets_from_hash(hash)?;

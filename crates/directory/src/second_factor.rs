@@ -108,7 +108,10 @@ pub enum FactorProof {
         factor: Timestamp,
     },
     /// A recovery code. It was removed.
-    RecoveryCode,
+    RecoveryCode {
+        /// When the factor was added.
+        factor: Timestamp,
+    },
 }
 
 impl SecondFactor {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::Timestamp;
 use notes::Identity;
 use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
+use wire::SessionTermination;
 
 /// A person who has logged in.
 #[derive(Debug, Clone)]
@@ -15,6 +16,21 @@ pub struct LoggedIn {
     pub stamp: u64,
     /// The password that was used. The identity has no more rights than its scope.
     pub password: LoginPassword,
+}
+
+/// What a login has proved whose person is looked up again later: that of a session, or of a request that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoginProof {
+    /// The state of the password at the login ([`LoggedIn::stamp`]).
+    pub stamp: u64,
+    /// The second factor of which a code was entered: when it was added. `None` if the person had none.
+    pub factor: Option<Timestamp>,
+}
+
+/// A login that is watched apart from its connection, until this is dropped.
+pub trait LoginWatch: Send + Sync {
+    /// Returns the signal that the login has ended.
+    fn termination(&self) -> &SessionTermination;
 }
 
 /// How far the login of a person has come who has proved the password of the account.
@@ -39,15 +55,24 @@ pub enum CodeProof {
         factor: Timestamp,
     },
     /// A recovery code, which is used up now.
-    RecoveryCode,
+    RecoveryCode {
+        /// The factor: when it was added.
+        factor: Timestamp,
+    },
 }
 
 /// Logins, and the identities of people. All methods may block.
 pub trait Accounts: Credentials {
     /// Returns the identity of an authenticated login, and registers it for the connection: if the account is changed,
-    /// or its application password is revoked, the connection is ended. With a stamp, the login is that of a session,
-    /// and fails unless the password is still the one of that time.
-    fn identify(&self, origin: &LoginOrigin, login: &Login, stamp: Option<u64>) -> Result<LoggedIn, LoginError>;
+    /// or its application password is revoked, the connection is ended.
+    ///
+    /// With a proof, the login was made earlier, as that of a session. It fails unless the password is still the one of
+    /// that time, and with the password of the account, unless the second factor of the person is the proved one.
+    fn identify(&self, origin: &LoginOrigin, login: &Login, proof: Option<LoginProof>) -> Result<LoggedIn, LoginError>;
+
+    /// Begins to watch a login that was made earlier, apart from its connection: a connection can carry requests of several
+    /// people, and only the last one of them is registered for it.
+    fn watch(&self, origin: &LoginOrigin, login: &Login, proof: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError>;
 
     /// Checks the password of an account for the login page, which takes no application password.
     fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError>;

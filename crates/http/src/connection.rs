@@ -56,7 +56,8 @@ async fn run(stream: Stream, peer: Peer, front: Arc<Front>, termination: Session
     let state = Arc::new(ConnectionState::new(peer, front));
     let service = {
         let state = Arc::clone(&state);
-        hyper::service::service_fn(move |request| answer(Arc::clone(&state), request))
+        // Hyper moves the future of an answer several times, and it is large.
+        hyper::service::service_fn(move |request| Box::pin(answer(Arc::clone(&state), request)))
     };
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let mut watch = IdleWatch::new(idle_time_max);

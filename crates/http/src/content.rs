@@ -1,38 +1,43 @@
-//! Answers whose content is known as a whole: validation with tags (RFC 9110 §13) and ranges (§14).
+//! Answers whose content has a known length: validation with tags (RFC 9110 §13) and ranges (§14).
+//!
+//! The content itself may be made when it is sent, so that neither all of it is in memory nor a part that nobody wants.
+
+use std::ops::Range;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use bytes::Bytes;
 use http_range_header::parse_range_header;
 
 /// The content of an answer.
 #[derive(Debug, Clone)]
 pub struct Content<'c> {
-    /// The bytes.
-    pub bytes: Bytes,
+    /// The number of bytes.
+    pub length: u64,
     /// The media type.
     pub media_type: &'c str,
     /// The tag of the bytes, with quotes. It changes whenever they do.
     pub tag: &'c str,
 }
 
-/// Returns the answer to a request for a content: all of it, a part of it, or that the client has it.
+/// Returns the answer to a request for a content: all of it, a part of it, or that the client has it. `body` makes the
+/// body with a range of the bytes. It is not called if none are sent.
 ///
 /// A request for several ranges gets the whole content, which RFC 9110 permits.
 #[must_use]
-pub fn answer_with(request: &HeaderMap, content: Content<'_>) -> Response<Body> {
-    let Content { bytes, media_type, tag } = content;
-    let length = bytes.len() as u64;
+pub fn answer_with(request: &HeaderMap, content: Content<'_>, body: impl FnOnce(Range<u64>) -> Body) -> Response<Body> {
+    let Content { length, media_type, tag } = content;
     let mut response = if is_known(request, tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         match requested_range(request, tag, length) {
-            Requested::Whole => Body::from(bytes).into_response(),
+            Requested::Whole => ([(header::CONTENT_LENGTH, length)], body(0..length)).into_response(),
             Requested::Part { first, last } => {
-                let part = slice(&bytes, first, last);
                 let range = format!("bytes {first}-{last}/{length}");
-                (StatusCode::PARTIAL_CONTENT, [(header::CONTENT_RANGE, range)], part).into_response()
+                let end = last.saturating_add(1).min(length);
+                let sent = end.saturating_sub(first);
+                let fields = [(header::CONTENT_RANGE, range), (header::CONTENT_LENGTH, sent.to_string())];
+                (StatusCode::PARTIAL_CONTENT, fields, body(first..end)).into_response()
             }
             Requested::Unsatisfiable => {
                 (StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, format!("bytes */{length}"))])
@@ -75,11 +80,6 @@ fn requested_range(request: &HeaderMap, tag: &str, length: u64) -> Requested {
     }
 }
 
-fn slice(bytes: &Bytes, first: u64, last: u64) -> Bytes {
-    let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
-    bytes.slice(position(first)..position(last.saturating_add(1)))
-}
-
 /// Returns `true` if a client has the content with this tag.
 fn is_known(request: &HeaderMap, tag: &str) -> bool {
     let fields = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
@@ -94,12 +94,26 @@ mod tests {
 
     #[track_caller]
     fn check(fields: &[(header::HeaderName, &'static str)], status: u16, length: Option<&str>) {
+        let sent = match (status, length) {
+            (200, _) => Some(0..10),
+            (206, Some("bytes 2-4/10")) => Some(2..5),
+            (206, Some("bytes 7-9/10")) => Some(7..10),
+            (206, _) => Some(8..10),
+            _ => None,
+        };
+        let mut made = None;
         let mut request = HeaderMap::new();
         for (name, value) in fields {
             request.insert(name, HeaderValue::from_static(value));
         }
-        let content = Content { bytes: Bytes::from_static(b"0123456789"), media_type: "text/plain", tag: "\"a\"" };
-        let response = answer_with(&request, content);
+        let content = Content { length: 10, media_type: "text/plain", tag: "\"a\"" };
+        let response = answer_with(&request, content, |range| {
+            made = Some(range);
+            Body::empty()
+        });
+        assert_eq!(made, sent, "{fields:?}: only what is sent is made");
+        let declared = response.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        assert_eq!(declared, sent.map(|range| range.len().to_string()).as_deref(), "{fields:?}");
         assert_eq!(response.status().as_u16(), status, "{fields:?}");
         let range = response.headers().get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
         assert_eq!(range, length, "{fields:?}");

@@ -73,6 +73,16 @@ pub enum Compression {
     All,
 }
 
+impl Compression {
+    fn includes(self, peer: &Peer) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Remote => !peer.loopback,
+            Self::All => true,
+        }
+    }
+}
+
 /// How requests without encryption are answered. On this machine they are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainText {
@@ -161,7 +171,7 @@ impl Front {
             is_complete: true,
         };
         name_host(&head.uri, &mut head.headers);
-        if front.options.compression == Compression::Remote && state.peer.loopback {
+        if !front.options.compression.includes(&state.peer) {
             head.headers.remove(header::ACCEPT_ENCODING);
         }
         head.extensions.insert(context);

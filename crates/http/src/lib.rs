@@ -16,6 +16,7 @@
 //! | [`pending_logins`] | logins that wait for a code of the second factor |
 //! | [`sessions`] | the sessions of browsers, which are notes of a database |
 //! | [`content`] | contents that are known as a whole: tags and ranges |
+//! | [`static_file`] | files that are compiled in, compressed once |
 //! | [`origin`] | pages of other origins: who may send what (CSRF, CORS) |
 //! | [`header_fields`] | the header fields that protect browsers |
 //! | [`account_limits`] | concurrent requests of one account |
@@ -42,6 +43,7 @@ pub mod request_body;
 pub mod request_context;
 pub mod response_body;
 pub mod sessions;
+pub mod static_file;
 pub mod statistics;
 pub mod upgrade;
 

@@ -1,19 +1,23 @@
 //! Logins over HTTP: by a name and a password in each request (Basic, RFC 7617), by a token (Bearer, RFC 6750), or by
 //! the cookie of a session.
 //!
-//! Every request is checked: a session of somebody who has got another password, or may no longer log in, ends with its
-//! next request. Passwords are checked by the pool for logins, and throttled like those of other protocols.
+//! Every request is checked: a session of somebody who has got another password or second factor, or may no longer log
+//! in, ends with its next request. An answer that goes on without end watches the login of its request
+//! ([`Authenticator::watch`]). Passwords are checked by the pool for logins, and throttled like those of other protocols.
 
+use std::future;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use base::Timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use notes::Identity;
 use sasl::{Login, LoginError, LoginPassword, LoginProtocol, PasswordRequest, TokenRequest};
+use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 
-use crate::backend::{Accounts, CodeProof, LoggedIn};
+use crate::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use crate::pending_logins::PendingLogins;
 use crate::request_context::RequestContext;
 use crate::sessions::{SessionClient, SessionId, SessionLogin, Sessions};
@@ -34,6 +38,8 @@ pub struct Caller {
     pub password: LoginPassword,
     /// The session by which the person is logged in, if it is one.
     pub session: Option<SessionId>,
+    /// What the login has proved.
+    pub proof: LoginProof,
 }
 
 impl Caller {
@@ -111,8 +117,9 @@ impl Authenticator {
     ) -> Result<Caller, Refusal> {
         let caller = match headers.get(header::AUTHORIZATION) {
             Some(value) => {
-                let LoggedIn { identity, password, .. } = self.check_header(context, value, protocol).await?;
-                Caller { identity, password, session: None }
+                let LoggedIn { identity, stamp, password } = self.check_header(context, value, protocol).await?;
+                let proof = LoginProof { stamp, factor: None };
+                Caller { identity, password, session: None, proof }
             }
             None => {
                 let token = cookies.iter().find_map(|name| cookie(headers, name)).ok_or(Refusal::Missing)?;
@@ -170,14 +177,16 @@ impl Authenticator {
         let accounts = Arc::clone(&self.accounts);
         let origin = context.origin(LoginProtocol::Http);
         let first = self.run_login(&context.peer, move || accounts.check_first_factor(&origin, &request)).await?;
-        let login = SessionLogin { login: first.login, stamp: first.stamp, password: LoginPassword::Account };
-        match first.is_code_needed {
+        let FirstFactor { login, stamp, is_code_needed } = first;
+        let login = SessionLogin { login, stamp, password: LoginPassword::Account, factor: None };
+        match is_code_needed {
             false => Ok(BegunLogin::Complete(login)),
             true => Ok(BegunLogin::CodeNeeded(self.pending.add(login))),
         }
     }
 
     /// Checks the code of a login that waits for one. After a wrong code, the login waits for another one, some times.
+    /// A code that could not be checked does not count.
     pub async fn complete_login(
         &self,
         context: &RequestContext,
@@ -185,9 +194,18 @@ impl Authenticator {
         code: String,
     ) -> Result<SessionLogin, CodeRefusal> {
         let login = self.pending.try_code(token).ok_or(CodeRefusal::Expired)?;
-        self.confirm_code(context, &login.login, code).await.map_err(CodeRefusal::Login)?;
-        self.pending.remove(token);
-        Ok(login)
+        match self.confirm_code(context, &login.login, code).await {
+            Ok(factor) => {
+                self.pending.remove(token);
+                Ok(SessionLogin { factor: Some(factor), ..login })
+            }
+            Err(error) => {
+                if matches!(error, LoginError::Throttled | LoginError::Unavailable) {
+                    self.pending.withdraw_code(token);
+                }
+                Err(CodeRefusal::Login(error))
+            }
+        }
     }
 
     /// Checks the password of somebody who is logged in, before a change that needs it.
@@ -198,16 +216,21 @@ impl Authenticator {
         self.run_login(&context.peer, check).await
     }
 
-    /// Checks a code of the second factor of a person, and uses it up.
-    pub async fn confirm_code(&self, context: &RequestContext, login: &str, code: String) -> Result<(), LoginError> {
+    /// Checks a code of the second factor of a person, and uses it up. Returns when the factor was added.
+    pub async fn confirm_code(
+        &self,
+        context: &RequestContext,
+        login: &str,
+        code: String,
+    ) -> Result<Timestamp, LoginError> {
         let accounts = Arc::clone(&self.accounts);
         let sessions = Arc::clone(&self.sessions);
         let origin = context.origin(LoginProtocol::Http);
         let name = login.to_owned();
         let check = move || match accounts.check_second_factor(&origin, &name, &code)? {
-            CodeProof::RecoveryCode => Ok(None),
+            CodeProof::RecoveryCode { factor } => Ok((factor, Ticket::NONE)),
             CodeProof::Step { step, factor } => match sessions.use_code((&name, factor), step) {
-                Ok(Some(ticket)) => Ok(Some(ticket)),
+                Ok(Some(ticket)) => Ok((factor, ticket)),
                 Ok(None) => Err(LoginError::InvalidCredentials),
                 Err(error) => {
                     tracing::error!(target: "http", %error, "the use of a code cannot be written");
@@ -215,10 +238,9 @@ impl Authenticator {
                 }
             },
         };
-        match self.run_login(&context.peer, check).await? {
-            Some(ticket) => self.sessions.durable(ticket).await.map_err(|_| LoginError::Unavailable),
-            None => Ok(()),
-        }
+        let (factor, ticket) = self.run_login(&context.peer, check).await?;
+        self.sessions.durable(ticket).await.map_err(|_| LoginError::Unavailable)?;
+        Ok(factor)
     }
 
     async fn run_login<R: Send + 'static>(
@@ -238,14 +260,14 @@ impl Authenticator {
         protocol: LoginProtocol,
     ) -> Result<Caller, Refusal> {
         let (session, login) = self.sessions.find(token).ok_or(Refusal::Missing)?;
-        let SessionLogin { login, stamp, password } = login;
-        let label = JobLabel::new(JobOwner::account(&login), "http", "session");
-        let login = Login::new(login).with_password(password);
+        let proof = login.proof();
+        let label = JobLabel::new(JobOwner::account(&login.login), "http", "session");
+        let login = Login::new(login.login).with_password(login.password);
         let accounts = Arc::clone(&self.accounts);
         let sessions = Arc::clone(&self.sessions);
         let origin = context.origin(protocol);
         let identified = self.pool.run_awaited(label, move || {
-            let identified = accounts.identify(&origin, &login, Some(stamp));
+            let identified = accounts.identify(&origin, &login, Some(proof));
             match identified {
                 Ok(_) => sessions.record_use(&session),
                 Err(LoginError::InvalidCredentials | LoginError::AccountDisabled) => sessions.end(&session),
@@ -254,10 +276,27 @@ impl Authenticator {
             identified
         });
         match identified.await.map_err(|_| LoginError::Unavailable)? {
-            Ok(LoggedIn { identity, password, .. }) => Ok(Caller { identity, password, session: Some(session) }),
+            Ok(LoggedIn { identity, password, .. }) => Ok(Caller { identity, password, session: Some(session), proof }),
             Err(LoginError::InvalidCredentials | LoginError::AccountDisabled) => Err(Refusal::Missing),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Begins to watch the login of a request whose answer goes on without end.
+    pub async fn watch(
+        &self,
+        context: &RequestContext,
+        caller: &Caller,
+        protocol: LoginProtocol,
+    ) -> Result<WatchedLogin, LoginError> {
+        let label = JobLabel::new(JobOwner::account(caller.login()), "http", "session");
+        let login = Login::new(caller.login()).with_password(caller.password);
+        let accounts = Arc::clone(&self.accounts);
+        let origin = context.origin(protocol);
+        let proof = caller.proof;
+        let watched = self.pool.run_awaited(label, move || accounts.watch(&origin, &login, proof)).await;
+        let watch = watched.map_err(|_| LoginError::Unavailable)??;
+        Ok(WatchedLogin { watch, session: caller.session, sessions: Arc::clone(&self.sessions) })
     }
 
     /// Begins a session for somebody who has just logged in, and ends the one that the request had before. Returns the
@@ -293,6 +332,37 @@ impl Authenticator {
         let label = JobLabel::new(JobOwner::stranger(context.peer.ip()), "http", "session");
         let sessions = Arc::clone(&self.sessions);
         self.pool.run_awaited(label, move || sessions.end(&session)).await.map_err(|_| LoginError::Unavailable)
+    }
+}
+
+/// The login of a request whose answer goes on without end. It ends with a change of the account, as a connection does,
+/// and with its session.
+pub struct WatchedLogin {
+    watch: Box<dyn LoginWatch>,
+    session: Option<SessionId>,
+    sessions: Arc<Sessions>,
+}
+
+impl WatchedLogin {
+    /// Returns `true` if the login has ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        let is_session_over = self.session.is_some_and(|session| !self.sessions.is_valid(&session));
+        is_session_over || self.watch.termination().is_terminated()
+    }
+
+    /// Waits until the login has ended.
+    pub async fn ended(&self) {
+        let session_end = async {
+            match &self.session {
+                Some(session) => self.sessions.ended(session).await,
+                None => future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.watch.termination().terminated() => {}
+            () = session_end => {}
+        }
     }
 }
 

@@ -69,6 +69,13 @@ impl PendingLogins {
         Some(pending.login.clone())
     }
 
+    /// Takes a code back that was tried, because it could not be checked.
+    pub(crate) fn withdraw_code(&self, token: &str) {
+        if let Some(pending) = self.by_token.lock().get_mut(&SessionId::of_token(token)) {
+            pending.tries = pending.tries.saturating_sub(1);
+        }
+    }
+
     /// Removes a login, because it is complete.
     pub(crate) fn remove(&self, token: &str) {
         self.by_token.lock().remove(&SessionId::of_token(token));
@@ -89,7 +96,7 @@ mod tests {
     use super::*;
 
     fn login(name: &str) -> SessionLogin {
-        SessionLogin { login: name.to_owned(), stamp: 1, password: LoginPassword::Account }
+        SessionLogin { login: name.to_owned(), stamp: 1, password: LoginPassword::Account, factor: None }
     }
 
     fn world() -> (Arc<SimClock>, PendingLogins) {
@@ -107,6 +114,12 @@ mod tests {
             assert_eq!(pending.try_code(&token), Some(login("ann")));
         }
         assert_eq!(pending.try_code(&token), None);
+        // Codes that could not be checked are no tries.
+        let token = pending.add(login("ann"));
+        for _ in 0..2 * CODE_TRIES_MAX {
+            assert_eq!(pending.try_code(&token), Some(login("ann")));
+            pending.withdraw_code(&token);
+        }
         let token = pending.add(login("ann"));
         clock.advance(PENDING_LOGIN_TIME_MAX);
         assert_eq!(pending.try_code(&token), None);

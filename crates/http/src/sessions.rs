@@ -28,6 +28,7 @@ mod uses;
 
 pub use uses::Use;
 
+use crate::backend::LoginProof;
 use crate::limits::{
     SESSION_CLIENT_BYTES_MAX, SESSION_USE_INTERVAL, SESSIONS_MAX, SESSIONS_PER_PERSON_MAX, SESSIONS_PER_TRANSACTION,
 };
@@ -55,6 +56,7 @@ const ADDRESS_ITEM: &str = "Address";
 const CLIENT_ITEM: &str = "Client";
 const APPLICATION_ITEM: &str = "ApplicationPassword";
 const SCOPE_ITEM: &str = "Scope";
+const FACTOR_ITEM: &str = "SecondFactor";
 
 /// Lifetimes of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,16 @@ pub struct SessionLogin {
     pub stamp: u64,
     /// The password by which it began. The login page takes only that of the account.
     pub password: LoginPassword,
+    /// The second factor of which a code was entered: when it was added. `None` if the person had none.
+    pub factor: Option<Timestamp>,
+}
+
+impl SessionLogin {
+    /// Returns what the login has proved.
+    #[must_use]
+    pub fn proof(&self) -> LoginProof {
+        LoginProof { stamp: self.stamp, factor: self.factor }
+    }
 }
 
 /// The client that began a session.
@@ -144,7 +156,7 @@ impl Session {
     }
 
     fn to_items(&self) -> Vec<Item> {
-        let SessionLogin { login, stamp, password } = &self.login;
+        let SessionLogin { login, stamp, password, factor } = &self.login;
         let mut items = vec![
             Item::text(FORM_ITEM, FORM),
             Item::text(LOGIN_ITEM, &**login),
@@ -158,6 +170,9 @@ impl Session {
         if let LoginPassword::Application { id, scope } = password {
             items.push(Item::text(APPLICATION_ITEM, id.to_string()));
             items.push(Item::text(SCOPE_ITEM, scope.name()));
+        }
+        if let Some(added) = factor {
+            items.push(Item::text(FACTOR_ITEM, added.0.to_string()));
         }
         items
     }
@@ -177,9 +192,11 @@ impl Session {
                 scope: LoginScope::parse(&text(SCOPE_ITEM))?,
             },
         };
+        let factor = note.text(FACTOR_ITEM).map(str::parse).transpose().ok()?.map(Timestamp);
+        let stamp = text(STAMP_ITEM).parse().ok()?;
         Some(Self {
             id: SessionId(hex::parse_array(&text(DIGEST_ITEM))?),
-            login: SessionLogin { login: text(LOGIN_ITEM), stamp: text(STAMP_ITEM).parse().ok()?, password },
+            login: SessionLogin { login: text(LOGIN_ITEM), stamp, password, factor },
             client: SessionClient { address: text(ADDRESS_ITEM), description: text(CLIENT_ITEM) },
             begun: time(BEGUN_ITEM)?,
             used,
@@ -200,6 +217,8 @@ pub struct Sessions {
     options: SessionOptions,
     by_id: Mutex<HashMap<SessionId, Session>>,
     uses: Mutex<HashMap<String, Use>>,
+    /// Held while the note of a use is written. Never taken while `uses` is held.
+    writing_uses: Mutex<()>,
     /// Notified when sessions have ended.
     ended: Notify,
 }
@@ -228,6 +247,7 @@ impl Sessions {
             options,
             by_id: Mutex::new(by_id),
             uses: Mutex::new(uses),
+            writing_uses: Mutex::default(),
             ended: Notify::new(),
         }))
     }
@@ -307,15 +327,20 @@ impl Sessions {
 
     /// Returns the session with a token and its login, and counts the use.
     pub fn find(&self, token: &str) -> Option<(SessionId, SessionLogin)> {
-        let now = self.clock.now();
         let id = SessionId::of_token(token);
+        Some((id, self.count_use(&id)?))
+    }
+
+    /// Counts a use of a session, and returns its login. Returns `None` if it has ended: a use revives no session.
+    pub fn count_use(&self, id: &SessionId) -> Option<SessionLogin> {
+        let now = self.clock.now();
         let mut by_id = self.by_id.lock();
-        let session = by_id.get_mut(&id)?;
+        let session = by_id.get_mut(id)?;
         if !session.is_valid(now, &self.options) {
             return None;
         }
         session.used = now;
-        Some((id, session.login.clone()))
+        Some(session.login.clone())
     }
 
     /// Writes the last use of a session into its note, if that is due. What cannot be written is logged: the session
@@ -325,15 +350,20 @@ impl Sessions {
             let mut by_id = self.by_id.lock();
             let session =
                 by_id.get_mut(id).filter(|session| session.used.since(session.written) > SESSION_USE_INTERVAL);
-            session.map(|session| {
-                session.written = session.used;
-                session.clone()
-            })
+            session.map(|session| session.written = session.used)
         };
-        let Some(session) = due else { return };
-        if let Err(error) = self.rewrite(&session) {
+        if due.is_none() {
+            return;
+        }
+        if let Err(error) = self.rewrite(id, |_| {}) {
             tracing::error!(target: "http", %error, "the last use of a session could not be written");
         }
+    }
+
+    /// Records that the person of a session has proved a second factor, which was or will be added at a time. Nobody
+    /// waits for the note: it is durable with any later change.
+    pub fn prove_factor(&self, id: &SessionId, added: Timestamp) -> notes::Result<()> {
+        self.rewrite(id, |session| session.login.factor = Some(added))
     }
 
     /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
@@ -415,11 +445,18 @@ impl Sessions {
         found
     }
 
-    fn rewrite(&self, session: &Session) -> notes::Result<()> {
+    /// Changes a session in memory, and writes its note. A session that has ended is left alone.
+    fn rewrite(&self, id: &SessionId, change: impl FnOnce(&mut Session)) -> notes::Result<()> {
         let access = self.access()?;
         let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
+        // Transactions come one after another, so the last note that is written is that of the last change.
+        let changed = self.by_id.lock().get_mut(id).map(|session| {
+            change(session);
+            session.clone()
+        });
+        let Some(session) = changed else { return Ok(()) };
         let Some(header) = writer.header(session.note)? else { return Ok(()) };
         writer.note_update(session.note, header.revision(), &session.to_items(), &[])?;
         // Nobody waits for it.
@@ -509,6 +546,7 @@ mod tests {
         SessionOptions { idle_time_max: Duration::from_secs(3_600), age_max: Duration::from_secs(86_400) };
 
     struct World {
+        engine: Arc<MemoryEngine>,
         databases: Arc<Databases>,
         clock: Arc<SimClock>,
         random: Arc<SeededRandom>,
@@ -517,12 +555,13 @@ mod tests {
     impl World {
         fn new() -> Self {
             let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
-            let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(1));
-            let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+            let engine = Arc::new(MemoryEngine::new(1));
+            let store = Store::with_engine(Arc::clone(&engine) as _, &options).expect("a store in memory opens");
+            let store = Arc::new(store);
             let random = Arc::new(SeededRandom::new(1));
             let clock = Arc::new(SimClock::new());
             let databases = Databases::open_with(store, clock.clone(), random.clone(), ServerSettings::default());
-            Self { databases, clock, random }
+            Self { engine, databases, clock, random }
         }
 
         /// Opens the sessions, as after a restart.
@@ -538,7 +577,7 @@ mod tests {
     }
 
     fn login_by_password(login: &str) -> SessionLogin {
-        SessionLogin { login: login.to_owned(), stamp: 7, password: LoginPassword::Account }
+        SessionLogin { login: login.to_owned(), stamp: 7, password: LoginPassword::Account, factor: None }
     }
 
     fn login_of(sessions: &Sessions, token: &str) -> Option<String> {
@@ -623,6 +662,27 @@ mod tests {
     }
 
     #[test]
+    fn sessions_keep_the_second_factor_that_was_proved() {
+        let world = World::new();
+        let sessions = world.open();
+        let token = begin(&sessions, "Ann/Acme");
+        let factor = |sessions: &Sessions| sessions.find(&token).and_then(|(_, login)| login.factor);
+        assert_eq!(factor(&world.open()), None);
+        let (id, _) = sessions.find(&token).expect("it is valid");
+        let added = Timestamp(1_234_567_890_123_456);
+        sessions.prove_factor(&id, added).expect("a sound store");
+        assert_eq!((factor(&sessions), factor(&world.open())), (Some(added), Some(added)));
+        // A later use does not write the session as it was before.
+        world.clock.advance(SESSION_USE_INTERVAL + Duration::from_secs(1));
+        sessions.find(&token).expect("it is valid");
+        sessions.record_use(&id);
+        assert_eq!(factor(&world.open()), Some(added));
+        sessions.end(&id);
+        sessions.prove_factor(&id, added).expect("it is left alone");
+        assert_eq!((factor(&sessions), factor(&world.open())), (None, None));
+    }
+
+    #[test]
     fn uses_are_kept_and_codes_are_used_once_across_a_restart() {
         let world = World::new();
         let sessions = world.open();
@@ -644,5 +704,63 @@ mod tests {
         assert_eq!(world.open().application_password_use(id), Some(used), "it is not written each time");
         reopened.forget_application_password(id).expect("a sound store");
         assert_eq!((reopened.application_password_use(id), world.open().application_password_use(id)), (None, None));
+    }
+
+    #[test]
+    fn logins_that_write_nothing_do_not_wait_for_the_store() {
+        let world = World::new();
+        let sessions = world.open();
+        let (id, address) = (ApplicationPasswordId([9; 8]), IpAddr::from([192, 0, 2, 1]));
+        sessions.use_application_password(id, address, sasl::LoginProtocol::Imap);
+        let access = sessions.access().expect("a sound store");
+        let accesses = [access.as_ref()];
+        // Nobody else writes until this transaction ends.
+        let writing = world.databases.transaction(&accesses).expect("a sound store");
+        let (first, second) = (Arc::clone(&sessions), Arc::clone(&sessions));
+        let user = std::thread::spawn(move || first.use_code(("Ann/Acme", Timestamp(3)), 7).map(|used| used.is_some()));
+        let (answer, answered) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            while !second.uses.lock().keys().any(|key| key.starts_with("code ")) {
+                std::thread::yield_now();
+            }
+            second.use_application_password(id, address, sasl::LoginProtocol::Jmap);
+            let replayed = second.use_code(("Ann/Acme", Timestamp(3)), 7).map(|used| used.is_some());
+            let used = second.application_password_use(id).map(|used| used.protocol);
+            answer.send((replayed, used)).is_ok()
+        });
+        let found = answered.recv_timeout(Duration::from_secs(60));
+        drop(writing);
+        let (replayed, used) = found.expect("a login waits for the store");
+        assert!(!replayed.expect("nothing is written"), "the first request with the code uses it");
+        assert_eq!(used.as_deref(), Some("jmap"));
+        assert!(user.join().expect("no panic").expect("a sound store"), "the code is used once");
+        assert!(reader.join().expect("no panic"));
+        assert!(world.open().use_code(("Ann/Acme", Timestamp(3)), 7).expect("a sound store").is_none());
+    }
+
+    #[test]
+    fn a_use_that_cannot_be_written_is_none() {
+        let world = World::new();
+        let sessions = world.open();
+        let code = |step| sessions.use_code(("Ann/Acme", Timestamp(3)), step).map(|used| used.is_some());
+        let (id, address) = (ApplicationPasswordId([9; 8]), IpAddr::from([192, 0, 2, 1]));
+        let use_password = || sessions.use_application_password(id, address, sasl::LoginProtocol::Imap);
+        assert!(code(7).expect("a sound store"));
+        world.engine.faults().set_capacity(0);
+        assert!(code(8).is_err());
+        use_password();
+        assert_eq!(sessions.application_password_use(id), None);
+        world.engine.faults().free_disk();
+        assert!(!code(7).expect("a sound store"), "the use before it stays");
+        assert!(code(8).expect("a sound store") && !code(8).expect("a sound store"));
+        use_password();
+        assert!(sessions.application_password_use(id).is_some());
+        let reopened = world.open();
+        assert_eq!(reopened.application_password_use(id), sessions.application_password_use(id));
+        assert!(reopened.use_code(("Ann/Acme", Timestamp(3)), 8).expect("a sound store").is_none());
+        let mut uses = 0;
+        let mut count = |note: &Note| uses += usize::from(Use::read(note).is_some());
+        reopened.for_each_note(&mut count).expect("a sound store");
+        assert_eq!(uses, 2, "each has one note");
     }
 }

@@ -15,7 +15,7 @@ use search::FullTextIndex;
 
 pub use crate::account_rights::AccountRights;
 use crate::limits::Limits;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, RunningRequests};
 use crate::principal::Principals;
 use crate::push_subscriptions::PushSubscriptions;
 use crate::uploads::Uploads;
@@ -91,9 +91,11 @@ pub struct Services {
     /// The people and groups.
     pub principals: Arc<dyn Principals>,
     /// The uploads.
-    pub uploads: Arc<dyn Uploads>,
+    pub uploads: Arc<Uploads>,
     /// Accepts and withdraws messages.
     pub outbox: Arc<dyn Outbox>,
+    /// The requests to send that are carried out now.
+    pub running_requests: RunningRequests,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Random numbers, for identifiers of messages.

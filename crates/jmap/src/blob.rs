@@ -4,9 +4,12 @@
 //! ([`crate::email::part_blob_id`]). A blob exists for a caller if the account is open to it and it can see the
 //! message, or has uploaded the blob itself. Everything else is not found.
 //!
+//! Uploads arrive in pieces ([`receive_piece`], [`finish_upload`]), one job of a worker each, and are read in ranges.
+//!
 //! A download is never shown as a page of the server: [`safe_media_type`] names a type that browsers do not execute.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,8 +18,8 @@ use store::Ticket;
 use crate::account::Account;
 use crate::backend::{Caller, Services};
 use crate::email::{ComposeBlobs, part_content, split_part_blob_id};
-use crate::error::{MethodError, MethodResult, RequestProblem};
-use crate::uploads::{Upload, UploadOwner, clean_media_type};
+use crate::error::{MethodError, MethodResult};
+use crate::uploads::{ArrivingUpload, FoundUpload, StoredUpload, UploadOwner, clean_media_type};
 
 /// The content of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,48 @@ pub struct OpenedBlob {
     pub media_type: String,
     /// The name of the file.
     pub name: Option<String>,
+}
+
+/// A blob that a caller may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundBlob {
+    /// A message or a part of one, which is read as a whole.
+    Whole(OpenedBlob),
+    /// An upload, of which any range can be read.
+    Upload(FoundUpload),
+}
+
+impl FoundBlob {
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Whole(blob) => blob.bytes.len() as u64,
+            Self::Upload(upload) => upload.size,
+        }
+    }
+
+    /// Returns the media type, as the sender or the uploader declared it.
+    #[must_use]
+    pub fn media_type(&self) -> &str {
+        match self {
+            Self::Whole(blob) => &blob.media_type,
+            Self::Upload(upload) => &upload.media_type,
+        }
+    }
+
+    /// Returns the bytes of the blob that lie within a range. Returns `None` if the blob was removed since it was
+    /// found.
+    pub fn read(&self, services: &Services, range: Range<u64>) -> MethodResult<Option<Bytes>> {
+        match self {
+            Self::Whole(blob) => {
+                let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(blob.bytes.len());
+                let end = place(range.end);
+                Ok(Some(blob.bytes.slice(place(range.start).min(end)..end)))
+            }
+            Self::Upload(upload) => Ok(services.uploads.read(upload, range)?.map(Bytes::from)),
+        }
+    }
 }
 
 /// Reads blobs of an account with the rights of a caller.
@@ -50,35 +95,53 @@ impl<'r> BlobReader<'r> {
         self.ticket.get()
     }
 
-    /// Reads a blob. Returns `None` if it does not exist for the caller.
+    /// Reads a blob as a whole. Returns `None` if it does not exist for the caller.
     pub fn read(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
-        if let Some((whole, part)) = split_part_blob_id(blob_id) {
-            let Some(whole) = self.read_whole(whole)? else { return Ok(None) };
-            let content = part_content(&whole.bytes, part);
-            return Ok(content.map(|content| OpenedBlob {
-                bytes: content.bytes.into(),
-                media_type: content.media_type,
-                name: content.name,
-            }));
-        }
-        self.read_whole(blob_id)
+        let Some(found) = self.find(blob_id)? else { return Ok(None) };
+        let upload = match found {
+            FoundBlob::Whole(blob) => return Ok(Some(blob)),
+            FoundBlob::Upload(upload) => upload,
+        };
+        let bytes = self.services.uploads.read(&upload, 0..upload.size)?;
+        let media_type = upload.media_type;
+        Ok(bytes.map(|bytes| OpenedBlob { bytes: bytes.into(), media_type, name: None }))
     }
 
-    fn read_whole(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
-        let Some(rest) = blob_id.strip_prefix('B') else { return Ok(self.uploaded(blob_id)) };
+    /// Finds a blob. Returns `None` if it does not exist for the caller.
+    pub fn find(&self, blob_id: &str) -> MethodResult<Option<FoundBlob>> {
+        if let Some((whole, part)) = split_part_blob_id(blob_id) {
+            let Some(whole) = self.read(whole)? else { return Ok(None) };
+            let content = part_content(&whole.bytes, part);
+            return Ok(content.map(|content| {
+                let bytes = content.bytes.into();
+                FoundBlob::Whole(OpenedBlob { bytes, media_type: content.media_type, name: content.name })
+            }));
+        }
+        if !blob_id.starts_with('B') {
+            return Ok(self.uploaded(blob_id).map(FoundBlob::Upload));
+        }
+        Ok(self.message(blob_id)?.map(FoundBlob::Whole))
+    }
+
+    fn message(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
+        let Some(rest) = blob_id.strip_prefix('B') else { return Ok(None) };
         let email_id = format!("M{}", rest.replace('_', "-"));
         let view = self.account.view()?;
-        self.ticket.set(self.ticket.get().max(view.snapshot.ticket()));
+        self.wait_for(view.snapshot.ticket());
         let Some(row) = view.table.email(&email_id).filter(|row| row.blob_id() == blob_id) else { return Ok(None) };
         let raw = view.raw(row)?;
         let media_type = "message/rfc822".to_owned();
         Ok(raw.map(|raw| OpenedBlob { bytes: raw.into(), media_type, name: None }))
     }
 
-    fn uploaded(&self, blob_id: &str) -> Option<OpenedBlob> {
-        let owner = owner(self.caller, self.account);
-        let upload = self.services.uploads.get(&owner, blob_id, self.services.clock.now())?;
-        Some(OpenedBlob { bytes: upload.bytes, media_type: upload.media_type, name: None })
+    fn uploaded(&self, blob_id: &str) -> Option<FoundUpload> {
+        let upload = self.services.uploads.find(&owner(self.caller, self.account), blob_id)?;
+        self.wait_for(upload.ticket);
+        Some(upload)
+    }
+
+    fn wait_for(&self, ticket: Ticket) {
+        self.ticket.set(self.ticket.get().max(ticket));
     }
 }
 
@@ -95,40 +158,92 @@ pub fn open_blob(
     caller: &Caller,
     account: &str,
     blob_id: &str,
-) -> MethodResult<(OpenedBlob, Ticket)> {
+) -> MethodResult<(FoundBlob, Ticket)> {
     let account = Account::open(services, caller, account)?;
     let reader = BlobReader::new(services, caller, &account);
-    let blob = reader.read(blob_id)?.ok_or_else(|| MethodError::new("blobNotFound"))?;
+    let blob = reader.find(blob_id)?.ok_or_else(|| MethodError::new("blobNotFound"))?;
     Ok((blob, reader.ticket()))
 }
 
-/// Stores an upload, and returns the object that tells the client about it.
-pub fn upload(
+/// The request of a client for an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadRequest {
+    /// The account.
+    pub account: String,
+    /// The media type that the client declares.
+    pub media_type: String,
+}
+
+/// Takes the next bytes of an upload. The upload begins with the first ones. Returns `accountReadOnly` if the caller
+/// may not upload to the account.
+pub fn receive_piece(
+    services: &Services,
+    (caller, request): (&Caller, &UploadRequest),
+    arriving: &mut Option<ArrivingUpload>,
+    piece: &[u8],
+) -> MethodResult<()> {
+    let arriving = match arriving {
+        Some(arriving) => arriving,
+        none => {
+            open_for_upload(services, caller, &request.account)?;
+            none.insert(services.uploads.begin())
+        }
+    };
+    if arriving.length() + piece.len() as u64 > services.limits.upload_bytes_max {
+        return Err(MethodError::described("requestTooLarge", "the upload is larger than maxSizeUpload"));
+    }
+    Ok(arriving.add(piece)?)
+}
+
+/// Does a part of the work that is left when an upload has arrived. Returns the object that tells the client about the
+/// upload when all of it is done, with the ticket that must be durable before.
+pub fn finish_upload(
+    services: &Services,
+    (caller, request): (&Caller, &UploadRequest),
+    arriving: &mut Option<ArrivingUpload>,
+) -> MethodResult<Option<(Value, Ticket)>> {
+    if !arriving.get_or_insert_with(|| services.uploads.begin()).complete_step()? {
+        return Ok(None);
+    }
+    let Some(arrived) = arriving.take() else { return Ok(None) };
+    // The rights may have changed since the first piece.
+    let account = open_for_upload(services, caller, &request.account)?;
+    let stored = arrived.store(owner(caller, &account), &request.media_type)?;
+    let object = uploaded_object(&account, &stored);
+    Ok(Some((object, stored.ticket)))
+}
+
+fn open_for_upload(services: &Services, caller: &Caller, account: &str) -> MethodResult<Account> {
+    let account = Account::open(services, caller, account)?;
+    if account.is_read_only { Err(MethodError::new("accountReadOnly")) } else { Ok(account) }
+}
+
+/// Returns the object that tells a client about an upload.
+fn uploaded_object(account: &Account, stored: &StoredUpload) -> Value {
+    let StoredUpload { id, media_type, size, .. } = stored;
+    json!({ "accountId": account.info.id, "blobId": id, "type": media_type, "size": size })
+}
+
+/// Stores a blob as an upload of an account. An upload shares its content with the other one.
+pub(crate) fn copy_to(
     services: &Services,
     caller: &Caller,
-    account: &str,
-    bytes: Bytes,
-    media_type: &str,
-) -> MethodResult<Result<Value, RequestProblem>> {
-    let account = Account::open(services, caller, account)?;
-    if account.is_read_only {
-        return Err(MethodError::new("accountReadOnly"));
+    blob: FoundBlob,
+    account: &Account,
+) -> MethodResult<Option<StoredUpload>> {
+    let owner = owner(caller, account);
+    match blob {
+        FoundBlob::Upload(upload) => Ok(services.uploads.copy(&upload, owner)?),
+        FoundBlob::Whole(blob) => {
+            let mut arriving = services.uploads.begin();
+            arriving.add(&blob.bytes)?;
+            Ok(Some(arriving.store(owner, &blob.media_type)?))
+        }
     }
-    if bytes.len() as u64 > services.limits.upload_bytes_max {
-        return Ok(Err(RequestProblem::Limit("maxSizeUpload")));
-    }
-    Ok(Ok(store_upload(services, caller, &account, Upload::new(bytes, media_type))))
 }
 
-/// Stores an upload of an open account.
-pub(crate) fn store_upload(services: &Services, caller: &Caller, account: &Account, upload: Upload) -> Value {
-    let size = upload.bytes.len();
-    let media_type = upload.media_type.clone();
-    let blob_id = services.uploads.put(&owner(caller, account), upload, services.clock.now());
-    json!({ "accountId": account.info.id, "blobId": blob_id, "type": media_type, "size": size })
-}
-
-fn owner(caller: &Caller, account: &Account) -> UploadOwner {
+/// Returns the owner of the uploads of a caller to an account.
+pub(crate) fn owner(caller: &Caller, account: &Account) -> UploadOwner {
     UploadOwner { login: caller.login.clone(), account: account.info.id.clone() }
 }
 

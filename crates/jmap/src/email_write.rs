@@ -70,13 +70,7 @@ impl EmailChangesMade {
         add_outcomes(reply, ["created", "notCreated"], created);
         let updated = self.updated.iter().map(|(id, result)| (id, result.clone().map(|()| Value::Null)));
         add_outcomes(reply, ["updated", "notUpdated"], updated);
-        let gone = self.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id);
-        let gone: Vec<&String> = gone.collect();
-        reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
-        let failed =
-            self.destroyed.iter().filter_map(|(id, result)| Some((id.clone(), result.as_ref().err()?.to_json())));
-        let failed: Map<String, Value> = failed.collect();
-        reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
+        add_destroyed(reply, self.destroyed.iter().map(|(id, result)| (id, result.clone())));
     }
 }
 
@@ -97,6 +91,23 @@ pub fn add_outcomes<'i>(
     for (name, members) in names.into_iter().zip([done, failed]) {
         reply.insert(name.to_owned(), if members.is_empty() { Value::Null } else { Value::Object(members) });
     }
+}
+
+/// Adds the outcomes of destructions to a reply: a list of ids, and errors by id.
+pub fn add_destroyed<'i>(
+    reply: &mut Map<String, Value>,
+    outcomes: impl Iterator<Item = (&'i String, Result<(), SetError>)>,
+) {
+    let mut gone = Vec::new();
+    let mut failed = Map::new();
+    for (id, result) in outcomes {
+        match result {
+            Ok(()) => gone.push(id),
+            Err(error) => _ = failed.insert(id.clone(), error.to_json()),
+        }
+    }
+    reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
+    reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
 }
 
 /// Prepares messages for storage, and limits the sum of their sizes.

@@ -170,6 +170,12 @@ impl SetError {
     }
 }
 
+impl From<MethodError> for SetError {
+    fn from(error: MethodError) -> Self {
+        Self { kind: error.kind, description: error.description, more: Vec::new() }
+    }
+}
+
 impl From<mail::Error> for SetError {
     fn from(error: mail::Error) -> Self {
         match &error {

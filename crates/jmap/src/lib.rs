@@ -7,7 +7,7 @@
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
 //! | [`account`], [`account_rights`] | an open account: a snapshot with the table of its messages; rights |
-//! | [`state`], [`changes`], [`query`], [`sort`] | states and `/changes`; lists and orders |
+//! | [`state`], [`changes`], [`query`], [`comparator`], [`sort`] | states and `/changes`; lists and orders |
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
@@ -33,6 +33,7 @@ pub mod arguments;
 pub mod backend;
 pub mod blob;
 pub mod changes;
+pub mod comparator;
 pub mod context;
 pub mod email;
 pub mod email_write;

@@ -98,16 +98,28 @@ pub const DESTROY_BATCH_MAX: usize = 1_000;
 /// Number of entries of a patch.
 pub const PATCH_ENTRIES_MAX: usize = 10_000;
 
-/// Number of bytes of all uploads of an account that are not used yet.
-pub const UPLOADS_ACCOUNT_BYTES_MAX: u64 = 250 << 20;
+/// Number of bytes of all uploads of a login, in all accounts together.
+pub const UPLOADS_LOGIN_BYTES_MAX: u64 = 250 << 20;
 
-/// Number of bytes of all uploads in memory.
+/// Number of bytes of all uploads.
 pub const UPLOADS_BYTES_MAX: u64 = 1 << 30;
 
-/// Number of uploads of an account.
-pub const UPLOADS_PER_ACCOUNT_MAX: usize = 1_000;
+/// Number of uploads of a login, in all accounts together.
+pub const UPLOADS_PER_LOGIN_MAX: usize = 1_000;
 
-/// Time after which an upload is removed.
+/// Number of uploads of all logins. The description of each takes some hundred bytes of memory.
+pub const UPLOADS_STORED_MAX: usize = 100_000;
+
+/// Number of uploads that one transaction removes.
+pub const UPLOADS_PER_TRANSACTION: usize = 500;
+
+/// Number of bytes of an upload that are kept in memory. A larger one is stored while it arrives.
+pub const UPLOAD_IN_MEMORY_BYTES_MAX: usize = 256 << 10;
+
+/// Number of bytes of an upload or a download that one job of a worker stores or reads.
+pub const TRANSFER_PIECE_BYTES: usize = 256 << 10;
+
+/// Time after which an upload no longer exists.
 pub const UPLOAD_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Number of characters of a media type that an upload keeps.
@@ -176,6 +188,9 @@ pub const WEBSOCKET_CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of bytes that are read from a WebSocket at once.
 pub const WEBSOCKET_READ_BYTES: usize = 8 << 10;
 
+/// Number of bytes of answers that wait for the client of a WebSocket from which no further message is read.
+pub const WEBSOCKET_WAITING_BYTES_MAX: usize = 1 << 20;
+
 /// Number of names of types that a client selects for push.
 pub const TYPES_MAX: usize = 100;
 
@@ -209,17 +224,30 @@ pub const DEVICE_CLIENT_ID_BYTES_MAX: usize = 255;
 /// Time for which a push waits for further changes.
 pub const PUSH_PAUSE: Duration = Duration::from_millis(500);
 
+/// Time after which the states of accounts are read again if some of them could not be read.
+pub const OBSERVATION_RETRY: Duration = Duration::from_secs(30);
+
 /// Time after which a waiting subscription is checked: its end, and that of its credential.
 pub const PUSH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Number of pushes that are prepared and sent at the same time.
 pub const PUSHES_MAX: usize = 50;
 
+/// Number of pushes that are prepared and sent to one push service at the same time. It is a part of [`PUSHES_MAX`], so
+/// that a service that does not answer leaves slots to the others.
+pub const PUSHES_PER_HOST_MAX: usize = 10;
+
 /// Time for sending one push: look-up, connection, handshake, request and the header of the answer.
 pub const PUSH_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Number of addresses of a host that are tried.
 pub const PUSH_ADDRESSES_MAX: usize = 4;
+
+/// Time after which the next address of a host is tried, too, if the attempts before have not connected.
+pub const PUSH_CONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Time in which an address of a host must accept a connection.
+pub const PUSH_CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Number of bytes of the header of a push service's answer. Its body is not read.
 pub const PUSH_ANSWER_BYTES_MAX: usize = 16 << 10;
@@ -245,8 +273,8 @@ pub const VAPID_TOKEN_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// Number of bytes of the identifier of an event.
 pub const EVENT_ID_BYTES_MAX: usize = 8 << 10;
 
-/// Time for which an event waits for further changes.
-pub const EVENT_PAUSE: Duration = Duration::from_millis(10);
+/// Pause after each look for changed states, in which changes wait for the next event.
+pub const EVENT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Shortest time between two pings.
 pub const EVENT_PING_MIN: Duration = Duration::from_secs(5);

@@ -42,6 +42,7 @@ mod quota_get;
 mod quota_query;
 mod quota_query_changes;
 mod search_snippet_get;
+mod set_call;
 mod share_notification;
 mod singleton;
 mod thread_changes;

@@ -2,9 +2,31 @@
 //!
 //! The service of the crate `mail` implements it. The tests implement it with the router alone, without a directory.
 
+use base::sync::{Mutex, MutexGuard};
 use mail::router::{QueueEntry, SubmissionRecord};
 use mail::submission::{RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use store::Ticket;
+
+/// Number of locks of requests to send. Different requests rarely share one.
+const REQUEST_LOCKS: usize = 32;
+
+/// The requests to send that are carried out now.
+///
+/// A client repeats a request whose answer was lost, perhaps while the first one is still carried out. The repetition
+/// waits, and then finds the submission of the first one. Nothing is waited for in the meantime but the transaction
+/// that accepts the message.
+#[derive(Default)]
+pub struct RunningRequests {
+    locks: [Mutex<()>; REQUEST_LOCKS],
+}
+
+impl RunningRequests {
+    /// Begins a request, after an equal one has ended. `digest` is a digest of the request.
+    #[must_use]
+    pub fn begin(&self, digest: &blake3::Hash) -> MutexGuard<'_, ()> {
+        self.locks[usize::from(digest.as_bytes()[0]) % REQUEST_LOCKS].lock()
+    }
+}
 
 /// Sending of messages.
 pub trait Outbox: Send + Sync {

@@ -2,7 +2,7 @@
 //!
 //! Principals are objects of the caller's own account.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::arguments::as_texts;
@@ -22,6 +22,9 @@ pub fn open_account(context: &Context<'_>, id: &str) -> MethodResult<Account> {
     }
 }
 
+/// Number of hexadecimal digits of a digest in a state.
+const STATE_DIGITS: usize = 16;
+
 /// The accounts of a caller by the principals that they belong to.
 pub struct OwnedAccounts {
     infos: Vec<AccountInfo>,
@@ -31,6 +34,19 @@ impl OwnedAccounts {
     /// Reads the accounts of a caller.
     pub fn load(services: &Services, caller: &Caller) -> MethodResult<Self> {
         Ok(Self { infos: services.accounts.accounts(caller)? })
+    }
+
+    /// Returns the state of the principals as the caller sees them. It is that of the directory, and a digest of the
+    /// accounts that the principals show, which access control lists change.
+    pub fn principals_state(&self, services: &Services, caller: &Caller) -> MethodResult<String> {
+        let own = session::principals_account(&self.infos);
+        let mut digest = blake3::Hasher::new();
+        for info in &self.infos {
+            let shown = session::describe_account(services, caller, info, own);
+            digest.update(json!([info.id, info.owner, shown]).to_string().as_bytes());
+        }
+        let digest = &digest.finalize().to_hex()[..STATE_DIGITS];
+        Ok(format!("{}-{digest}", services.principals.state()?))
     }
 
     /// Returns the accounts of a principal as Account objects.

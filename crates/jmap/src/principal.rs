@@ -59,7 +59,7 @@ impl PrincipalInfo {
 
 /// Access to the people and groups of the directory. All methods may block and are called on worker threads.
 pub trait Principals: Send + Sync {
-    /// Returns the state, which every change of a principal changes.
+    /// Returns the state, which every change of a principal changes, except those of its accounts.
     fn state(&self) -> mail::Result<String>;
 
     /// Calls `each` for the people and groups, up to a bounded number of each, and besides for those with exactly one

@@ -1,7 +1,8 @@
 //! Push (RFC 8620 §7): the states of all accounts that a person sees, and what notifies of their changes.
 //!
 //! The connection that a client listens on waits for the mail files of all accounts, and compares the states then. It
-//! tells a state when the ticket of the view is durable.
+//! tells a state when the ticket of the view is durable. A mail file that cannot be read is tried again soon
+//! ([`OBSERVATION_RETRY`]), so that its changes are not missed until another one changes.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use crate::account::{Account, AccountView};
 use crate::backend::{Caller, Services};
 use crate::error::{MethodError, MethodResult};
 use crate::identities::IdentityList;
-use crate::limits::EVENT_ID_BYTES_MAX;
+use crate::limits::{EVENT_ID_BYTES_MAX, OBSERVATION_RETRY};
 use crate::profile;
 use crate::state;
 use crate::submission::{self, Submission};
@@ -75,7 +76,7 @@ fn named((name, value): (&str, Value)) -> (String, Value) {
     (name.to_owned(), value)
 }
 
-/// The future that completes with the next change of one of the mail files.
+/// The future that completes with the next change of one of the mail files, or when the states are to be read again.
 pub type Change = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The states of all accounts at a moment.
@@ -86,10 +87,25 @@ pub struct Observation {
     pub change: Change,
     /// What must be durable before the states are told.
     pub ticket: Ticket,
+    /// `true` if the states of all accounts are known. Otherwise, they are to be read again after some time.
+    pub is_complete: bool,
+}
+
+impl Observation {
+    /// Adds the states that a client knows of accounts that cannot be read now, because it is told when they differ.
+    #[must_use]
+    pub fn with_known(mut self, known: &AccountStates) -> Self {
+        if !self.is_complete {
+            for (account, states) in &known.states {
+                self.states.states.entry(account.clone()).or_insert_with(|| states.clone());
+            }
+        }
+        self
+    }
 }
 
 /// Returns the states of all accounts of a caller. The listeners begin before the states are read, so no change is
-/// missed. An account that cannot be read is left out.
+/// missed. An account that cannot be read is left out, and the next change comes after [`OBSERVATION_RETRY`] then.
 pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation> {
     let infos = services.accounts.accounts(caller)?;
     let accounts: Vec<Account> = infos.iter().filter_map(|of| Account::open(services, caller, &of.id).ok()).collect();
@@ -104,13 +120,21 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
             states.states.insert(account.info.id.clone(), of_account);
         }
     }
-    let change: Change = match listeners.is_empty() {
-        true => Box::pin(future::pending()),
+    let is_complete = states.states.len() == infos.len();
+    let changed = async move {
+        match listeners.is_empty() {
+            true => future::pending().await,
+            false => drop(future::select_all(listeners).await),
+        }
+    };
+    let change: Change = match is_complete {
+        true => Box::pin(changed),
         false => Box::pin(async move {
-            future::select_all(listeners).await;
+            // The end of the time is a change, too.
+            let _ = tokio::time::timeout(OBSERVATION_RETRY, changed).await;
         }),
     };
-    Ok(Observation { states, change, ticket })
+    Ok(Observation { states, change, ticket, is_complete })
 }
 
 fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {

@@ -104,9 +104,10 @@ fn is_credential_valid(services: &Services, caller: &Caller, owner: &PushOwner) 
 }
 
 fn changes(writer: &MessageWriter<'_>, caller: &Caller, known: &ClientKnowledge) -> (Prepared, Ticket) {
-    let Ok(Observation { states, change, ticket }) = push::observe(writer.services, caller) else {
+    let Ok(observed) = push::observe(writer.services, caller) else {
         return (Prepared::Unavailable, Ticket::NONE);
     };
+    let Observation { states, change, ticket, .. } = observed.with_known(&known.states);
     let Some(changed) = states.differences(&known.states, &writer.one.wanted.types) else {
         return (Prepared::Nothing(change), Ticket::NONE);
     };

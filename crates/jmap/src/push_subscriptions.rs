@@ -3,6 +3,8 @@
 //! A subscription is a note of the database of the sessions, so it survives a restart and never leaves the server. All
 //! of them are in memory, too. It belongs to the credential that created it: a session, or the password. It ends with
 //! the credential, at its time, when its client does not verify it, and when its address takes no pushes any more.
+//!
+//! A change is in the database before it is in memory: one that cannot be written changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -307,6 +309,7 @@ impl PushSubscriptions {
         let mut transaction = self.sessions.databases().transaction(&accesses)?;
         subscription.note = transaction.writer(0).note_create(NewNote::document(subscription.to_items()))?;
         let ticket = transaction.commit()?;
+        self.creations.lock().entry(subscription.owner.login.clone()).or_default().push(now);
         let entry = Entry { subscription: subscription.clone(), changed: Arc::default() };
         self.by_id.lock().insert(subscription.id.clone(), entry);
         self.added.notify_one();
@@ -373,7 +376,7 @@ impl PushSubscriptions {
         }
     }
 
-    /// Checks that a person may have one more subscription, and counts it.
+    /// Checks that a person may create one more subscription.
     fn check_counts(&self, login: &str, now: Timestamp) -> Result<(), SetError> {
         let by_id = self.by_id.lock();
         let own = by_id.values().filter(|entry| entry.subscription.owner.login == login).count();
@@ -385,11 +388,9 @@ impl PushSubscriptions {
             times.retain(|time| now.since(*time) < PUSH_CREATION_PERIOD);
             !times.is_empty()
         });
-        let times = creations.entry(login.to_owned()).or_default();
-        if times.len() >= PUSH_CREATIONS_MAX {
+        if creations.get(login).is_some_and(|times| times.len() >= PUSH_CREATIONS_MAX) {
             return Err(SetError::described("rateLimit", "too many push subscriptions were created; try again later"));
         }
-        times.push(now);
         Ok(())
     }
 
@@ -403,23 +404,28 @@ impl PushSubscriptions {
         self.remove_all(&over).map(drop)
     }
 
-    /// Removes subscriptions. The caller holds the lock for writing.
+    /// Removes subscriptions. The caller holds the lock for writing, and names none twice.
     fn remove_all(&self, ids: &[String]) -> notes::Result<Ticket> {
+        let notes: Vec<NoteId> = {
+            let by_id = self.by_id.lock();
+            ids.iter().filter_map(|id| by_id.get(id)).map(|entry| entry.subscription.note).collect()
+        };
+        if notes.is_empty() {
+            return Ok(Ticket::NONE);
+        }
+        let access = self.sessions.access()?;
+        let accesses = [access.as_ref()];
+        let mut transaction = self.sessions.databases().transaction(&accesses)?;
+        for note in notes {
+            transaction.writer(0).note_delete_permanently(note)?;
+        }
+        let ticket = transaction.commit()?;
         let removed: Vec<Entry> = {
             let mut by_id = self.by_id.lock();
             ids.iter().filter_map(|id| by_id.remove(id)).collect()
         };
-        if removed.is_empty() {
-            return Ok(Ticket::NONE);
-        }
         removed.iter().for_each(|entry| entry.changed.notify_one());
-        let access = self.sessions.access()?;
-        let accesses = [access.as_ref()];
-        let mut transaction = self.sessions.databases().transaction(&accesses)?;
-        for entry in &removed {
-            transaction.writer(0).note_delete_permanently(entry.subscription.note)?;
-        }
-        transaction.commit()
+        Ok(ticket)
     }
 
     fn random_text(&self) -> String {

@@ -18,6 +18,17 @@ use crate::filter::Filter;
 use crate::limits::QUERY_IDS_MAX;
 use crate::sort::EmailSort;
 
+/// The properties of a list that do not depend on the part that a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueriedList<'q> {
+    /// The account.
+    pub account_id: &'q str,
+    /// The state of the list.
+    pub state: &'q str,
+    /// `true` if `/queryChanges` may know the changes of the list.
+    pub can_calculate_changes: bool,
+}
+
 /// The part of a list that a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -40,9 +51,10 @@ impl Window {
         })
     }
 
-    /// Adds the window of a list to a reply: `position`, `ids`, and `total` and `limit` where they belong.
+    /// Returns the reply of a `/query`: what `list` says, `position`, `ids`, and `total` and `limit` where they belong.
     pub fn answer(
         &self,
+        list: &QueriedList<'_>,
         count: usize,
         find: impl FnOnce(&str) -> Option<usize>,
         id_at: impl Fn(usize) -> Option<String>,
@@ -52,6 +64,9 @@ impl Window {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let ids: Vec<String> = (start..count).take(limit).filter_map(id_at).collect();
         let mut reply = Map::new();
+        reply.insert("accountId".to_owned(), json!(list.account_id));
+        reply.insert("queryState".to_owned(), json!(list.state));
+        reply.insert("canCalculateChanges".to_owned(), json!(list.can_calculate_changes));
         reply.insert("position".to_owned(), json!(start));
         if self.wants_total {
             reply.insert("total".to_owned(), json!(count));

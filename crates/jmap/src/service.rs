@@ -83,9 +83,15 @@ pub struct Service {
 
 type Answer = Result<Response<Body>, Problem>;
 
-/// The future that completes when the session of a login ends. A login by a password in the request has none: its
-/// connection ends when the account is changed.
+/// The future that completes when a login ends: with its session, or with a change of the account.
 type LoginEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The login of a request.
+struct RequestLogin {
+    /// The person for whom it is executed.
+    caller: Caller,
+    found: http::Caller,
+}
 
 impl Service {
     /// Creates the service.
@@ -137,26 +143,30 @@ impl Service {
 
     /// Returns the person for whom a request is executed.
     async fn caller(&self, context: &RequestContext, headers: &HeaderMap) -> Result<Caller, Problem> {
-        self.login(context, headers).await.map(|(caller, _)| caller)
+        self.login(context, headers).await.map(|login| login.caller)
     }
 
-    /// Returns the person for whom a request is executed, and the end of the session by which the person is logged in.
-    async fn login(&self, context: &RequestContext, headers: &HeaderMap) -> Result<(Caller, LoginEnd), Problem> {
+    /// Returns the login of a request.
+    async fn login(&self, context: &RequestContext, headers: &HeaderMap) -> Result<RequestLogin, Problem> {
         let cookies: &[&str] = if context.peer.tls { &[COOKIE] } else { &[PLAIN_COOKIE] };
         let found = self.parts.authenticator.caller(context, headers, (LoginProtocol::Jmap, cookies)).await;
         let found = found.map_err(refusal)?;
         let scope = found.password.scope();
-        let session = found.session.map(|session| session.name());
-        let credential = session
+        let credential = found
+            .session
+            .map(|session| session.name())
             .or_else(|| found.password.application().map(|id| format!("{APPLICATION_PASSWORD_PREFIX}{id}")))
             .unwrap_or_default();
         let caller = Caller { login: found.login().to_owned(), scope, credential };
-        let sessions = Arc::clone(self.parts.authenticator.sessions());
-        let end: LoginEnd = match found.session {
-            Some(session) => Box::pin(async move { sessions.ended(&session).await }),
-            None => Box::pin(std::future::pending()),
-        };
-        Ok((caller, end))
+        Ok(RequestLogin { caller, found })
+    }
+
+    /// Returns the end of the login of a request whose answer goes on without end. The connection may carry requests of
+    /// other people meanwhile, so its own end is not enough.
+    async fn login_end(&self, context: &RequestContext, found: &http::Caller) -> Result<LoginEnd, Problem> {
+        let watched = self.parts.authenticator.watch(context, found, LoginProtocol::Jmap).await;
+        let login = watched.map_err(|error| refusal(error.into()))?;
+        Ok(Box::pin(async move { login.ended().await }))
     }
 
     /// Runs work for a person on a worker, and waits until what it has read or written is durable.

@@ -1,18 +1,39 @@
-//! Uploads: bytes that a client has sent and that no message refers to yet.
+//! Uploads: bytes that a client has sent, until the message that uses them is written.
 //!
-//! An upload belongs to a login and an account, and is named after its content, so the same content is kept once. It is
-//! removed after its lifetime, or before that if its owner or all owners have too much: the oldest ones go first, as
-//! RFC 8620 §6 permits. [`MemoryUploads`] keeps them in memory: a restart loses them, and clients send them again.
+//! An upload belongs to a login and an account, and is named after its content and its media type, so the same content
+//! is kept once. It is a note of `uploads.nsf`, a database of the server alone, with the content as an attachment. So
+//! it survives a restart, and a message that is composed from it shares the content.
+//!
+//! An upload is removed after its lifetime, or before that if its login or all logins have too much: the oldest ones go
+//! first, as RFC 8620 §6 permits. The content of one that goes before its time is removed with it, unless something
+//! else uses it, so that nobody fills the disk with uploads. The content of others is removed after the grace period of
+//! all attachments.
+//!
+//! The descriptions of all uploads are in memory too, where each request looks for its own ([`index`]). A content
+//! arrives in pieces ([`ArrivingUpload`]), and is read in ranges.
+//!
+//! `docs/jmap.md`, section "Uploads", describes the notes. Not included: who may upload and read ([`crate::blob`]).
 
-use std::collections::{BTreeMap, HashMap};
+mod arriving;
+mod index;
+mod note;
 
-use base::Timestamp;
+use std::ops::Range;
+use std::sync::Arc;
+
 use base::sync::Mutex;
-use bytes::Bytes;
+use base::{Clock, Name, NoteId, Random};
+use notes::{Access, Acl, Database, DatabaseKind, Databases, Identity, NewDatabase, NewNote, level};
+use store::Ticket;
+use store::blob::{BlobId, PreparedBlob};
 
-use crate::limits::{
-    MEDIA_TYPE_BYTES_MAX, UPLOAD_LIFETIME, UPLOADS_ACCOUNT_BYTES_MAX, UPLOADS_BYTES_MAX, UPLOADS_PER_ACCOUNT_MAX,
-};
+pub use arriving::ArrivingUpload;
+
+use crate::limits::{MEDIA_TYPE_BYTES_MAX, UPLOADS_PER_TRANSACTION};
+use index::{UploadIndex, UploadRecord};
+
+/// Path of the database with the uploads.
+pub const UPLOADS_PATH: &str = "uploads.nsf";
 
 /// The login that has sent an upload, and the account for which it has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,126 +44,294 @@ pub struct UploadOwner {
     pub account: String,
 }
 
-/// An upload.
+/// An upload that its owner may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upload {
-    /// The bytes.
-    pub bytes: Bytes,
+pub struct FoundUpload {
     /// The media type.
     pub media_type: String,
+    /// The number of bytes.
+    pub size: u64,
+    /// What must be durable before anybody learns of the upload.
+    pub ticket: Ticket,
+    note: NoteId,
+    blob: BlobId,
+    is_content_new: bool,
 }
 
-impl Upload {
-    /// Creates an upload with a media type that a client declares.
+/// An upload that was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredUpload {
+    /// The identifier.
+    pub id: String,
+    /// The media type, as it is kept.
+    pub media_type: String,
+    /// The number of bytes.
+    pub size: u64,
+    /// What must be durable before the client gets the identifier.
+    pub ticket: Ticket,
+}
+
+/// The uploads of a server.
+pub struct Uploads {
+    databases: Arc<Databases>,
+    server: Name,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    /// The access to the database, which is created with the first upload.
+    access: Mutex<Option<Arc<UploadAccess>>>,
+    index: Mutex<UploadIndex>,
+    /// Held by the thread that changes the database and the index, so that both change in the same order. It is taken
+    /// before the index.
+    writing: Mutex<()>,
+}
+
+/// The access of the server to the database of the uploads.
+struct UploadAccess {
+    depositor: Access<level::Depositor>,
+    reader: Access<level::Reader>,
+}
+
+/// The content of a new upload.
+enum NewContent<'c> {
+    /// A content that is stored with the note.
+    Prepared(&'c PreparedBlob<'c>),
+    /// A content that is in the store, and stays there until the note is written.
+    Stored(BlobId),
+}
+
+/// A new upload.
+struct NewUpload<'c> {
+    owner: UploadOwner,
+    media_type: String,
+    size: u64,
+    content: NewContent<'c>,
+    /// `true` if only uploads have brought the content.
+    is_content_new: bool,
+}
+
+impl Uploads {
+    /// Opens the uploads of a server. Their database is created with the first upload.
+    pub fn open(
+        databases: &Arc<Databases>,
+        server: &Name,
+        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+    ) -> notes::Result<Arc<Self>> {
+        let index = match find_database(databases)? {
+            Some(database) => read_all(&database, server)?,
+            None => UploadIndex::default(),
+        };
+        Ok(Arc::new(Self {
+            databases: Arc::clone(databases),
+            server: server.clone(),
+            clock,
+            random,
+            access: Mutex::default(),
+            index: Mutex::new(index),
+            writing: Mutex::default(),
+        }))
+    }
+
+    /// Returns an upload of an owner. Those of others and those that have expired do not exist.
     #[must_use]
-    pub fn new(bytes: Bytes, media_type: &str) -> Self {
-        Self { bytes, media_type: clean_media_type(media_type) }
+    pub fn find(&self, owner: &UploadOwner, id: &str) -> Option<FoundUpload> {
+        let now = self.clock.now();
+        let index = self.index.lock();
+        let record = index.find(owner, id).filter(|record| !record.is_expired(now))?;
+        Some(FoundUpload {
+            media_type: record.media_type.clone(),
+            size: record.size,
+            ticket: record.ticket,
+            note: record.note,
+            blob: record.blob,
+            is_content_new: record.is_content_new,
+        })
     }
 
-    /// Returns the identifier, which depends on the content and the media type.
-    #[must_use]
-    pub fn id(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(self.media_type.as_bytes()).update(b"\0").update(&self.bytes);
-        format!("U{}", &hasher.finalize().to_hex()[..40])
-    }
-}
-
-/// Storage for uploads.
-pub trait Uploads: Send + Sync {
-    /// Stores an upload, and returns its identifier.
-    fn put(&self, owner: &UploadOwner, upload: Upload, now: Timestamp) -> String;
-
-    /// Returns an upload of an owner.
-    fn get(&self, owner: &UploadOwner, id: &str, now: Timestamp) -> Option<Upload>;
-}
-
-/// Uploads in memory.
-#[derive(Debug, Default)]
-pub struct MemoryUploads {
-    state: Mutex<UploadState>,
-}
-
-#[derive(Debug, Default)]
-struct UploadState {
-    /// Uploads with the number of their arrival.
-    uploads: HashMap<(UploadOwner, String), (u64, Upload)>,
-    /// Keys and times by the number of arrival.
-    order: BTreeMap<u64, (UploadOwner, String, Timestamp)>,
-    bytes: u64,
-    last: u64,
-}
-
-impl Uploads for MemoryUploads {
-    fn put(&self, owner: &UploadOwner, upload: Upload, now: Timestamp) -> String {
-        let id = upload.id();
-        let mut state = self.state.lock();
-        state.expire(now);
-        let key = (owner.clone(), id.clone());
-        state.remove(&key);
-        state.last += 1;
-        let number = state.last;
-        state.bytes += upload.bytes.len() as u64;
-        state.order.insert(number, (owner.clone(), id.clone(), now));
-        state.uploads.insert(key, (number, upload));
-        state.shrink(owner);
-        id
-    }
-
-    fn get(&self, owner: &UploadOwner, id: &str, now: Timestamp) -> Option<Upload> {
-        let mut state = self.state.lock();
-        state.expire(now);
-        let found = state.uploads.get(&(owner.clone(), id.to_owned()));
-        found.map(|(_, upload)| upload.clone())
-    }
-}
-
-impl UploadState {
-    fn remove(&mut self, key: &(UploadOwner, String)) {
-        if let Some((number, upload)) = self.uploads.remove(key) {
-            self.order.remove(&number);
-            self.bytes -= upload.bytes.len() as u64;
+    /// Reads a range of an upload. Returns `None` if the upload was removed since it was found.
+    pub fn read(&self, found: &FoundUpload, range: Range<u64>) -> notes::Result<Option<Vec<u8>>> {
+        let range = range.start.min(found.size)..range.end.min(found.size);
+        if range.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        match self.access()?.reader.read()?.blob_range(found.note, &found.blob, range) {
+            Err(notes::Error::NotFound { .. }) => Ok(None),
+            read => read.map(Some),
         }
     }
 
-    fn expire(&mut self, now: Timestamp) {
-        while let Some((owner, id, at)) = self.order.values().next()
-            && now.since(*at) >= UPLOAD_LIFETIME
+    /// Begins an upload, whose content arrives in pieces.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> ArrivingUpload {
+        ArrivingUpload::new(Arc::clone(self))
+    }
+
+    /// Stores an upload of another account as one of `owner`. Both share the content. Returns `None` if the upload was
+    /// removed since it was found.
+    pub fn copy(&self, found: &FoundUpload, owner: UploadOwner) -> notes::Result<Option<StoredUpload>> {
+        let new = NewUpload {
+            owner,
+            media_type: found.media_type.clone(),
+            size: found.size,
+            content: NewContent::Stored(found.blob),
+            is_content_new: found.is_content_new,
+        };
+        let writing = self.writing.lock();
+        // While nobody else writes, a note that exists keeps its content.
+        if self.access()?.reader.read()?.header(found.note)?.is_none_or(|header| header.is_stub()) {
+            return Ok(None);
+        }
+        let (stored, displaced) = self.write(new)?;
+        drop(writing);
+        self.give_back(&displaced);
+        Ok(Some(stored))
+    }
+
+    /// Removes the uploads that have expired. Returns how many there were.
+    pub fn remove_expired(&self) -> notes::Result<usize> {
+        let mut removed = 0;
+        loop {
+            let _writing = self.writing.lock();
+            let expired = self.index.lock().expired(self.clock.now(), UPLOADS_PER_TRANSACTION);
+            if expired.is_empty() {
+                return Ok(removed);
+            }
+            let access = self.access()?;
+            let accesses = [&access.depositor];
+            let mut transaction = self.databases.transaction(&accesses)?;
+            for record in &expired {
+                transaction.writer(0).note_delete_permanently(record.note)?;
+            }
+            transaction.commit()?;
+            self.index.lock().remove(&expired);
+            removed += expired.len();
+        }
+    }
+
+    fn store(&self, new: NewUpload<'_>) -> notes::Result<StoredUpload> {
+        let writing = self.writing.lock();
+        let (stored, displaced) = self.write(new)?;
+        drop(writing);
+        self.give_back(&displaced);
+        Ok(stored)
+    }
+
+    /// Writes the note of an upload, and removes those that it replaces or displaces. Returns the latter. The caller
+    /// holds the lock of writers.
+    fn write(&self, new: NewUpload<'_>) -> notes::Result<(StoredUpload, Vec<UploadRecord>)> {
+        let NewUpload { owner, media_type, size, content, is_content_new } = new;
+        let blob = match &content {
+            NewContent::Prepared(prepared) => prepared.id(),
+            NewContent::Stored(id) => *id,
+        };
+        let id = upload_id(&media_type, &blob);
+        let (replaced, displaced, is_content_new) = {
+            let index = self.index.lock();
+            let replaced = index.find(&owner, &id).cloned();
+            (replaced, index.displaced(&owner, &id, size), is_content_new || index.has_new_content(&blob))
+        };
+        let at = self.clock.now();
+        let mut record = UploadRecord {
+            owner,
+            id,
+            media_type,
+            size,
+            at,
+            blob,
+            is_content_new,
+            note: NoteId(0),
+            ticket: Ticket::NONE,
+        };
+        let access = self.access()?;
+        let accesses = [&access.depositor];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        let mut writer = transaction.writer(0);
+        for old in replaced.iter().chain(&displaced) {
+            writer.note_delete_permanently(old.note)?;
+        }
+        if let NewContent::Prepared(prepared) = content {
+            writer.blob_put_prepared(prepared)?;
+        }
+        record.note = writer.note_create(NewNote { blobs: vec![blob], ..NewNote::document(note::items(&record)) })?;
+        record.ticket = transaction.commit()?;
+        let stored =
+            StoredUpload { id: record.id.clone(), media_type: record.media_type.clone(), size, ticket: record.ticket };
+        let mut index = self.index.lock();
+        index.remove(&displaced);
+        index.insert(record);
+        Ok((stored, displaced))
+    }
+
+    /// Removes the contents of uploads that were displaced, if uploads have brought them and nothing else uses them.
+    /// What cannot be removed now is logged: it is removed after the grace period.
+    fn give_back(&self, displaced: &[UploadRecord]) {
+        let contents = displaced.iter().filter(|record| record.is_content_new).map(|record| record.blob);
+        let contents: Vec<BlobId> = contents.collect();
+        let store = self.databases.store();
+        if let Err(error) = store.blobs().remove_unused(store, &contents) {
+            tracing::error!(target: "jmap", %error, "the contents of displaced uploads could not be removed");
+        }
+    }
+
+    /// Returns the access to the database of the uploads, which is created if it does not exist.
+    fn access(&self) -> notes::Result<Arc<UploadAccess>> {
+        let mut known = self.access.lock();
+        if let Some(access) = &*known {
+            return Ok(Arc::clone(access));
+        }
+        let database = match find_database(&self.databases)? {
+            Some(database) => database,
+            None => create_database(&self.databases, &self.server)?,
+        };
+        let itself = Arc::new(Identity::local_server(self.server.clone()));
+        let depositor = database.authorize(&itself)?;
+        let access = Arc::new(UploadAccess { depositor, reader: database.authorize(&itself)? });
+        *known = Some(Arc::clone(&access));
+        Ok(access)
+    }
+}
+
+/// Returns the identifier of an upload, which depends on its content and its media type.
+fn upload_id(media_type: &str, content: &BlobId) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(media_type.as_bytes()).update(b"\0").update(&content.0);
+    format!("U{}", &hasher.finalize().to_hex()[..40])
+}
+
+/// Opens the database with the uploads, if there is one.
+fn find_database(databases: &Databases) -> notes::Result<Option<Arc<Database>>> {
+    match databases.database_open(UPLOADS_PATH) {
+        Err(notes::Error::NotFound { .. }) => Ok(None),
+        Ok(database) if database.record().kind != DatabaseKind::Uploads => {
+            let reason = "it has the path of the uploads; give it another one (`doublet db rename`)";
+            Err(notes::Error::Invalid { what: format!("database {UPLOADS_PATH}"), reason: reason.into() })
+        }
+        opened => opened.map(Some),
+    }
+}
+
+fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
+    let title = format!("Uploads of {}", server.abbreviated());
+    let acl = Acl::of_server(server);
+    databases.database_create(&NewDatabase::new(UPLOADS_PATH, &title, DatabaseKind::Uploads, acl))
+}
+
+fn read_all(database: &Arc<Database>, server: &Name) -> notes::Result<UploadIndex> {
+    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
+    let reading = access.read()?;
+    let mut found = Vec::new();
+    reading.for_each_note(NoteId(0), &mut |header| {
+        if header.class.is_document()
+            && !header.is_stub()
+            && let Some(note) = reading.note(header.note)?
         {
-            let key = (owner.clone(), id.clone());
-            self.remove(&key);
+            found.extend(note::read(&note));
         }
-    }
-
-    /// Removes the oldest uploads while there are too many. The last one stays.
-    fn shrink(&mut self, owner: &UploadOwner) {
-        let keys = |state: &Self, is_right: &dyn Fn(&UploadOwner) -> bool| {
-            let right = state.order.values().filter(|(owner, ..)| is_right(owner));
-            right.map(|(owner, id, _)| (owner.clone(), id.clone())).collect::<Vec<_>>()
-        };
-        // All accounts of a login count together: with those of other people, it could displace the uploads of all.
-        let own = keys(self, &|other| other.login == owner.login);
-        let size = |state: &Self, key: &(UploadOwner, String)| {
-            state.uploads.get(key).map_or(0, |(_, upload)| upload.bytes.len() as u64)
-        };
-        let mut bytes: u64 = own.iter().map(|key| size(self, key)).sum();
-        for (index, key) in own.iter().enumerate().take(own.len().saturating_sub(1)) {
-            if bytes <= UPLOADS_ACCOUNT_BYTES_MAX && own.len() - index <= UPLOADS_PER_ACCOUNT_MAX {
-                break;
-            }
-            bytes -= size(self, key);
-            self.remove(key);
-        }
-        if self.bytes > UPLOADS_BYTES_MAX {
-            let all = keys(self, &|_| true);
-            for key in all.iter().take(all.len().saturating_sub(1)) {
-                if self.bytes <= UPLOADS_BYTES_MAX {
-                    break;
-                }
-                self.remove(key);
-            }
-        }
-    }
+        Ok(true)
+    })?;
+    found.sort_by_key(|record| (record.at, record.note));
+    let mut index = UploadIndex::default();
+    found.into_iter().for_each(|record| index.insert(record));
+    Ok(index)
 }
 
 /// Returns a media type without parameters, or that of any file if it is not valid.
@@ -156,3 +345,6 @@ pub fn clean_media_type(text: &str) -> String {
     let is_valid = essence.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
     if is_valid && essence.len() <= MEDIA_TYPE_BYTES_MAX { essence } else { "application/octet-stream".to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

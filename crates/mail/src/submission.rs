@@ -225,6 +225,8 @@ impl From<Refusal> for RefusedRequest {
 pub struct AcceptedSubmission {
     /// The server's identifier of the message.
     pub id: String,
+    /// The ticket of the transaction.
+    pub ticket: Ticket,
     /// Completes when the message is durable. The client gets its reply after that.
     pub durable: Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>,
 }
@@ -487,7 +489,7 @@ impl SubmissionService {
         let durable = self.mail.databases().store().durable(result.ticket);
         let hooks = Arc::clone(&self.hooks);
         let durable = async move { durable.await.map_err(|error| report_failure(hooks.as_ref(), error.into())) };
-        AcceptedSubmission { id: result.id, durable: Box::pin(durable) }
+        AcceptedSubmission { id: result.id, ticket: result.ticket, durable: Box::pin(durable) }
     }
 
     /// Checks the author, signs, and passes the message to the router. Returns the size of the deposited message.

@@ -40,11 +40,14 @@ pub enum DatabaseKind {
     Log = 4,
     /// The sessions of browsers.
     Sessions = 5,
+    /// The uploads of clients that wait for the message that uses them.
+    Uploads = 6,
 }
 
 impl DatabaseKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory, Self::Log, Self::Sessions];
+    pub const ALL: [Self; 7] =
+        [Self::Standard, Self::Mail, Self::MailBox, Self::Directory, Self::Log, Self::Sessions, Self::Uploads];
 
     /// Returns the name of the kind that users and scripts see.
     #[must_use]
@@ -56,6 +59,16 @@ impl DatabaseKind {
             Self::Directory => "directory",
             Self::Log => "log",
             Self::Sessions => "sessions",
+            Self::Uploads => "uploads",
+        }
+    }
+
+    /// Returns `true` if the databases of this kind belong to one server alone: they do not replicate.
+    #[must_use]
+    pub fn is_local(self) -> bool {
+        match self {
+            Self::MailBox | Self::Log | Self::Sessions | Self::Uploads => true,
+            Self::Standard | Self::Mail | Self::Directory => false,
         }
     }
 }
@@ -174,12 +187,10 @@ pub struct DatabaseOptions {
 impl DatabaseRecord {
     /// Returns the time for which the database keeps its records of deletions.
     pub(crate) fn purge_interval(&self) -> Duration {
-        match self.kind {
-            DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions => Duration::ZERO,
-            DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
-                Duration::from_secs(u64::from(self.options.purge_interval_days) * 86_400)
-            }
+        if self.kind.is_local() {
+            return Duration::ZERO;
         }
+        Duration::from_secs(u64::from(self.options.purge_interval_days) * 86_400)
     }
 }
 
@@ -475,6 +486,9 @@ const LOG_PATH: &str = "log.nsf";
 /// Path of the sessions of browsers.
 const SESSIONS_PATH: &str = "sessions.nsf";
 
+/// Path of the uploads of clients.
+const UPLOADS_PATH: &str = "uploads.nsf";
+
 /// Paths of Domino's other server databases. These paths are reserved for the server, which has no such databases yet.
 const SERVER_PATHS: [&str; 7] =
     ["admin4.nsf", "busytime.nsf", "catalog.nsf", "certlog.nsf", "ddm.nsf", "events4.nsf", "statrep.nsf"];
@@ -492,12 +506,18 @@ pub fn check_reserved(path: &str, kind: DatabaseKind) -> Result<()> {
         None if lower == DIRECTORY_PATH => kind == DatabaseKind::Directory,
         None if lower == LOG_PATH => kind == DatabaseKind::Log,
         None if lower == SESSIONS_PATH => kind == DatabaseKind::Sessions,
-        None => !matches!(kind, DatabaseKind::Log | DatabaseKind::Sessions) && !SERVER_PATHS.contains(&lower.as_str()),
+        None if lower == UPLOADS_PATH => kind == DatabaseKind::Uploads,
+        None => !has_fixed_path(kind) && !SERVER_PATHS.contains(&lower.as_str()),
     };
     if is_permitted {
         return Ok(());
     }
     Err(Error::invalid(format!("database path {path:?}"), "the name is reserved for the server; choose another one"))
+}
+
+/// Returns `true` if databases of a kind have one path, and no other one.
+fn has_fixed_path(kind: DatabaseKind) -> bool {
+    matches!(kind, DatabaseKind::Log | DatabaseKind::Sessions | DatabaseKind::Uploads)
 }
 
 /// Returns `true` if a path without `.box` is that of a queue: `mail`, or `mail` and a number.
@@ -521,7 +541,7 @@ pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {
 
 #[cfg(test)]
 mod tests {
-    use super::DatabaseKind::{Directory, Log, Mail, MailBox, Sessions, Standard};
+    use super::DatabaseKind::{Directory, Log, Mail, MailBox, Sessions, Standard, Uploads};
     use super::*;
 
     /// Checks which kinds of databases may have a path.
@@ -542,11 +562,21 @@ mod tests {
         check("Names.NSF", &[Directory]);
         check("log.nsf", &[Log]);
         check("sessions.nsf", &[Sessions]);
+        check("uploads.nsf", &[Uploads]);
         for path in SERVER_PATHS {
             check(path, &[]);
             check(&path.to_uppercase(), &[]);
         }
-        for path in ["mail/log.nsf", "mail/names.nsf", "archive/catalog.nsf", "log2.nsf", "names", "box", "box.nsf"] {
+        for path in [
+            "mail/log.nsf",
+            "mail/names.nsf",
+            "archive/catalog.nsf",
+            "log2.nsf",
+            "names",
+            "box",
+            "box.nsf",
+            "my/uploads.nsf",
+        ] {
             check(path, &[Standard, Mail, MailBox, Directory]);
         }
     }

@@ -64,7 +64,8 @@ fn default_deletion_rule(kind: DatabaseKind) -> DeletionRule {
         | DatabaseKind::Directory
         | DatabaseKind::MailBox
         | DatabaseKind::Log
-        | DatabaseKind::Sessions => DeletionRule::EditsCount,
+        | DatabaseKind::Sessions
+        | DatabaseKind::Uploads => DeletionRule::EditsCount,
     }
 }
 

@@ -141,13 +141,15 @@ impl CallContext {
         let record = access.database().record();
         match record.kind {
             DatabaseKind::Standard | DatabaseKind::Mail => Ok(access),
-            DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions => {
-                Err(Error::State(format!(
-                    "{} is a {} database: it can only be changed with administration commands",
-                    record.path,
-                    record.kind.name()
-                )))
-            }
+            DatabaseKind::Directory
+            | DatabaseKind::MailBox
+            | DatabaseKind::Log
+            | DatabaseKind::Sessions
+            | DatabaseKind::Uploads => Err(Error::State(format!(
+                "{} is a {} database: it can only be changed with administration commands",
+                record.path,
+                record.kind.name()
+            ))),
         }
     }
 

@@ -39,7 +39,11 @@ impl ServerCredentials {
         }
     }
 
-    fn apply(&self, login: &str, change: &CredentialChange) -> directory::Result<ChangedCredential> {
+    fn apply(
+        &self,
+        (caller, login): (&Caller, &str),
+        change: &CredentialChange,
+    ) -> directory::Result<ChangedCredential> {
         match change {
             CredentialChange::AddApplicationPassword { name, protocols, scope } => {
                 let new = NewApplicationPassword { name: name.clone(), protocols: protocols.clone(), scope: *scope };
@@ -55,7 +59,13 @@ impl ServerCredentials {
             }
             CredentialChange::SetSecondFactor { secret, code } => {
                 let secret = FactorSecret::from_base32(secret).ok_or(directory::Error::FactorCode)?;
-                let codes = self.directory.second_factor_set(login, &secret, code)?;
+                let added = self.instance.clock.now();
+                // The session counts as having proved the factor before the factor exists. Otherwise, another request
+                // of it could come in between and end it.
+                if let Some(session) = &caller.session {
+                    self.uses.prove_factor(session, added)?;
+                }
+                let codes = self.directory.second_factor_set_at(login, (&secret, code), added)?;
                 Ok(ChangedCredential::RecoveryCodes(codes))
             }
             CredentialChange::RemoveSecondFactor => {
@@ -96,17 +106,86 @@ impl CredentialBackend for ServerCredentials {
         OfferedFactor { url: secret.to_url(&self.instance.hostname, &account), secret: secret.to_base32() }
     }
 
+    fn check_password(&self, password: &str) -> Result<(), CredentialError> {
+        self.directory.password_check(password.as_bytes()).map_err(refused)
+    }
+
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError> {
         let login = self.person(caller)?.name.canonical().to_owned();
-        self.apply(&login, change).map_err(|error| match error {
-            directory::Error::NotFound { .. } => CredentialError::NotFound,
-            directory::Error::Notes(_) | directory::Error::Damaged { .. } => unavailable(&error).into(),
-            error => CredentialError::Refused(error.to_string()),
-        })
+        self.apply((caller, &login), change).map_err(refused)
+    }
+}
+
+/// Returns the reason why a change was not made.
+fn refused(error: directory::Error) -> CredentialError {
+    match error {
+        directory::Error::NotFound { .. } => CredentialError::NotFound,
+        directory::Error::Notes(_) | directory::Error::Damaged { .. } => unavailable(&error).into(),
+        error => CredentialError::Refused(error.to_string()),
     }
 }
 
 fn unavailable(error: &directory::Error) -> BackendError {
     tracing::error!(target: "web", %error, "the directory cannot be read or changed");
     BackendError::Unavailable
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+    use http::backend::LoginProof;
+    use http::sessions::{SessionClient, SessionId, SessionLogin};
+    use notes::Identity;
+    use sample::Sample;
+    use sasl::LoginPassword;
+
+    use super::*;
+
+    /// Returns the services of a sample server, and its folder.
+    fn backend() -> (ServerCredentials, tempfile::TempDir) {
+        let Sample { instance, folder } = Sample::new();
+        let uses = admin::sessions::open(&instance).expect("they open");
+        let directory = Arc::clone(&instance.directory);
+        (ServerCredentials { directory, uses, instance: Arc::new(instance) }, folder)
+    }
+
+    #[test]
+    fn the_session_that_adds_a_second_factor_has_proved_it() {
+        let (backend, _folder) = backend();
+        let ServerCredentials { uses, instance, .. } = &backend;
+        let ann = backend.directory.person("ann").expect("a sound store").expect("the user exists");
+        let name = ann.name.canonical().to_owned();
+        let login = SessionLogin { login: name.clone(), stamp: 1, password: LoginPassword::Account, factor: None };
+        let client = SessionClient { address: "192.0.2.1".to_owned(), description: String::new() };
+        let (token, _) = uses.begin(login, client).expect("a sound store");
+        let proved = || uses.find(&token).and_then(|(_, login)| login.factor);
+        let caller = Caller {
+            identity: Arc::new(Identity::person(name.as_str())),
+            password: LoginPassword::Account,
+            session: Some(SessionId::of_token(&token)),
+            proof: LoginProof { stamp: 1, factor: None },
+        };
+        let secret = FactorSecret([7; 20]);
+        let set = |code: String| {
+            let change = CredentialChange::SetSecondFactor { secret: secret.to_base32(), code };
+            backend.change(&caller, &change).map(drop)
+        };
+        let factor = || -> Option<Timestamp> {
+            let ann = backend.directory.person("ann").expect("a sound store").expect("the user exists");
+            ann.second_factor().map(|factor| factor.added)
+        };
+        assert!(set("000000".to_owned()).is_err());
+        assert_eq!(factor(), None);
+        set(secret.code_at(instance.clock.now())).expect("the code is right");
+        assert!(factor().is_some());
+        assert_eq!(proved(), factor());
+    }
+
+    #[test]
+    fn passwords_are_checked_without_a_change() {
+        let (backend, _folder) = backend();
+        assert!(matches!(backend.check_password(""), Err(CredentialError::Refused(_))));
+        assert!(matches!(backend.check_password("a\0b-and-more"), Err(CredentialError::Refused(_))));
+        assert_eq!(backend.check_password("long enough for everybody"), Ok(()));
+    }
 }

@@ -1,5 +1,5 @@
 //! The accounts of JMAP over the directory: the mail file of a person, those that other people have opened to it, and
-//! the addresses under which the person sends.
+//! the addresses under which the person sends. Also the uploads of the data folder.
 //!
 //! The identifier of an account is made from the replica id of its mail file, so it is the same on all servers with a
 //! replica, and stays the same if the mail file gets another path. A mail file of another person is an account if its
@@ -9,11 +9,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::ReplicaId;
+use base::{ReplicaId, Timestamp};
 use directory::{Directory, Person};
+use instance::Instance;
 use instance::full_text::FullTextService;
 use jmap::backend::{AccountRights, IdentityInfo};
 use jmap::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
+use jmap::uploads::Uploads;
 use jmap::{AccountInfo, Accounts, Caller};
 use mail::mailbox::{MailFile, MailStore};
 use notes::{Access, Database, DatabaseKind, Identity, level};
@@ -23,7 +25,15 @@ use search::FullTextIndex;
 use crate::limits::SHARED_ACCOUNTS_MAX;
 use crate::logins::{Logins, within_scope};
 use crate::principal_list::principal_id;
+use crate::session_registry::is_factor_proved;
 use crate::shared_mail_files::SharedMailFiles;
+
+/// Opens the uploads of JMAP of a data folder. A running server opens them once, because it has their descriptions in
+/// memory.
+pub fn open_uploads(instance: &Instance) -> notes::Result<Arc<Uploads>> {
+    let sources = (Arc::clone(&instance.clock), Arc::clone(&instance.random));
+    Uploads::open(&instance.databases, &instance.directory.options().server, sources)
+}
 
 /// The accounts of JMAP.
 pub struct ServerJmapAccounts {
@@ -99,6 +109,12 @@ impl ServerJmapAccounts {
         }))
     }
 
+    /// Returns the second factor that the session of a caller has proved.
+    fn proved_factor(&self, caller: &Caller) -> Option<Timestamp> {
+        let own = self.logins.sessions().list(Some(&caller.login));
+        own.into_iter().find(|session| session.id.name() == caller.credential)?.login.factor
+    }
+
     fn principal_id(&self, person: &Person) -> mail::Result<Option<String>> {
         let found = self.directory.unids(&[person.note]).map_err(|error| unavailable("directory", &error))?;
         Ok(found.first().map(|(_, unid)| principal_id(*unid)))
@@ -136,11 +152,11 @@ impl Accounts for ServerJmapAccounts {
 
     fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>> {
         let Some((person, _)) = self.person(caller)? else { return Ok(None) };
-        let application = caller.credential.strip_prefix(APPLICATION_PASSWORD_PREFIX);
-        let is_revoked = application.is_some_and(|id| {
-            ApplicationPasswordId::parse(id).is_none_or(|id| person.application_password(id).is_none())
-        });
-        Ok((!is_revoked).then(|| person.password_stamp()))
+        let is_valid = match caller.credential.strip_prefix(APPLICATION_PASSWORD_PREFIX) {
+            Some(id) => ApplicationPasswordId::parse(id).is_some_and(|id| person.application_password(id).is_some()),
+            None => person.second_factor().is_none() || is_factor_proved(&person, self.proved_factor(caller)),
+        };
+        Ok(is_valid.then(|| person.password_stamp()))
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -89,6 +89,9 @@ pub const SENDER_CHECKS_MIN: u64 = 4;
 /// Time between two removals of logins in browsers that have ended.
 pub const SESSION_CLEANING_INTERVAL: Duration = Duration::from_secs(3_600);
 
+/// Time between two removals of uploads that have expired.
+pub const UPLOAD_CLEANING_INTERVAL: Duration = Duration::from_secs(3_600);
+
 /// Maximum number of people, and of groups, that a look-up of addresses reads.
 pub const ADDRESS_SCAN_MAX: u64 = 20_000;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::Name;
 use directory::{AuthError, AuthenticatedPerson, Directory, FactorProof, Person, ScramExchange};
 use http::Sessions;
-use http::backend::{CodeProof, FirstFactor, LoggedIn};
+use http::backend::{CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use instance::Instance;
 use mail::mailbox::{MailFile, MailStore};
 use notes::Identity;
@@ -20,7 +20,7 @@ use wire::{PoolOptions, SessionTermination};
 
 use crate::counters::LoginCounters;
 use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX};
-use crate::session_registry::{RegisteredLogin, SessionRegistration, SessionRegistry};
+use crate::session_registry::{RegisteredLogin, SessionRegistration, SessionRegistry, is_factor_proved};
 
 /// Returns the options of the pool that checks logins with this number of threads.
 ///
@@ -101,7 +101,7 @@ impl LoginCheck {
             tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %name, identity, "refused to act as another identity");
             return Err(LoginError::NotAuthorized);
         }
-        let login = RegisteredLogin { person, password: *password, is_browser_session: false };
+        let login = RegisteredLogin { person, password: *password, proved_factor: None };
         if self.sessions.register_login(origin.connection, &login, &self.directory) {
             if let Some(id) = password.application() {
                 self.uses.use_application_password(id, origin.ip(), origin.protocol);
@@ -126,6 +126,11 @@ impl Logins {
     #[must_use]
     pub fn counts(&self, protocol: LoginProtocol) -> (u64, u64) {
         self.gate.counts.get(protocol)
+    }
+
+    /// Returns the sessions in browsers.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.gate.uses
     }
 
     fn person(&self, login: &str) -> Result<Arc<Person>, LoginError> {
@@ -306,7 +311,7 @@ impl rpc::backend::Accounts for Logins {
 }
 
 impl http::backend::Accounts for Logins {
-    fn identify(&self, origin: &LoginOrigin, login: &Login, stamp: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, origin: &LoginOrigin, login: &Login, proof: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let LoginCheck { directory, sessions, .. } = &*self.gate;
         let failed = |error: directory::Error| unavailable("login", &error);
         let generation = directory.generation();
@@ -315,24 +320,34 @@ impl http::backend::Accounts for Logins {
             return Err(LoginError::AccountDisabled);
         }
         let present = person.password_stamp();
-        if stamp.is_some_and(|stamp| stamp != present) {
+        if proof.is_some_and(|proof| proof.stamp != present) {
             return Err(LoginError::InvalidCredentials);
         }
         let password = login.password;
+        let proved_factor = proof.and_then(|proof| proof.factor);
+        if password == LoginPassword::Account && !is_factor_proved(&person, proved_factor) {
+            return Err(LoginError::InvalidCredentials);
+        }
         // The session of one protocol is none of another for which the password is not valid.
         let is_valid = |id| person.application_password(id).is_some_and(|known| known.is_valid_for(origin.protocol));
         if !password.application().is_none_or(is_valid) {
             return Err(LoginError::InvalidCredentials);
         }
         let identity = directory.identity(&person).map_err(failed)?;
-        let is_browser_session = stamp.is_some() && password == LoginPassword::Account;
-        let registered = RegisteredLogin { person: &person, password, is_browser_session };
+        let registered = RegisteredLogin { person: &person, password, proved_factor };
         let is_registered = sessions.register_login(origin.connection, &registered, directory)
             && sessions.register_identity(origin.connection, &identity, directory, generation);
         match is_registered {
             true => Ok(LoggedIn { identity: within_scope(identity, password.scope()), stamp: present, password }),
             false => Err(LoginError::Unavailable),
         }
+    }
+
+    fn watch(&self, origin: &LoginOrigin, login: &Login, proof: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        let registration = self.gate.sessions.register_watch();
+        let origin = LoginOrigin { connection: registration.number(), ..*origin };
+        self.identify(&origin, login, Some(proof))?;
+        Ok(Box::new(WatchedSession(registration)))
     }
 
     fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError> {
@@ -354,11 +369,20 @@ impl http::backend::Accounts for Logins {
         self.gate.counts.add(origin.protocol, &outcome);
         Ok(match outcome? {
             FactorProof::Step { step, factor } => CodeProof::Step { step, factor },
-            FactorProof::RecoveryCode => {
+            FactorProof::RecoveryCode { factor } => {
                 tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login, "logged in with a recovery code");
-                CodeProof::RecoveryCode
+                CodeProof::RecoveryCode { factor }
             }
         })
+    }
+}
+
+/// A login over HTTP that is watched besides its connection.
+struct WatchedSession(SessionRegistration);
+
+impl LoginWatch for WatchedSession {
+    fn termination(&self) -> &SessionTermination {
+        self.0.termination()
     }
 }
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 use admin::{AdminError, Progress, ProgressCallback, Unit, report_step};
 use http::Sessions;
 use instance::Instance;
+use jmap::uploads::Uploads;
 use wire::Shutdown;
 
-use crate::limits::SESSION_CLEANING_INTERVAL;
+use crate::limits::{SESSION_CLEANING_INTERVAL, UPLOAD_CLEANING_INTERVAL};
 
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
 type TaskFn = dyn Fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> + Send + Sync;
@@ -28,15 +29,16 @@ pub struct PeriodicTask {
     run: Arc<TaskFn>,
 }
 
-/// Returns the tasks of a server with these logins in browsers.
+/// Returns the tasks of a server with these logins in browsers, and these uploads.
 #[must_use]
-pub fn all(instance: &Instance, sessions: &Arc<Sessions>) -> Vec<PeriodicTask> {
+pub fn all(instance: &Instance, sessions: &Arc<Sessions>, uploads: &Arc<Uploads>) -> Vec<PeriodicTask> {
     let keys = &instance.config.tasks;
     vec![
         PeriodicTask { name: "blob collection", pause: keys.blob_collection.0, run: Arc::new(collect_blobs) },
         PeriodicTask { name: "stub purge", pause: keys.stub_purge.0, run: Arc::new(purge_stubs) },
         PeriodicTask { name: "replication log", pause: keys.stub_purge.0, run: Arc::new(shorten_log) },
         PeriodicTask { name: "ended sessions", pause: SESSION_CLEANING_INTERVAL, run: remove_ended(sessions) },
+        PeriodicTask { name: "expired uploads", pause: UPLOAD_CLEANING_INTERVAL, run: remove_expired(uploads) },
         PeriodicTask { name: "idle databases", pause: keys.idle_databases.0, run: Arc::new(close_idle) },
     ]
 }
@@ -123,6 +125,15 @@ fn remove_ended(sessions: &Arc<Sessions>) -> Arc<TaskFn> {
     })
 }
 
+/// Returns the task that removes the uploads that have expired.
+fn remove_expired(uploads: &Arc<Uploads>) -> Arc<TaskFn> {
+    let uploads = Arc::clone(uploads);
+    Arc::new(move |_, _| {
+        let removed = uploads.remove_expired()?;
+        Ok((removed > 0).then(|| format!("removed {removed} expired uploads")))
+    })
+}
+
 fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
     let closed = instance.databases.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
@@ -138,7 +149,8 @@ mod tests {
         let sample = Sample::new();
         let mut report = |_| ControlFlow::Continue(());
         let sessions = admin::sessions::open(&sample.instance).expect("they open");
-        for task in all(&sample.instance, &sessions) {
+        let uploads = crate::jmap_backend::open_uploads(&sample.instance).expect("they open");
+        for task in all(&sample.instance, &sessions, &uploads) {
             let summary = (task.run)(&sample.instance, &mut report).expect("nothing is wrong");
             assert!(summary.is_none() || task.name == "idle databases", "{}: {summary:?}", task.name);
             assert!(!task.pause.is_zero());

@@ -2,8 +2,8 @@
 //!
 //! Everybody who may log in sees them, as in Domino's directory and in the look-up of addresses of the lite web mail.
 //! Disabled people, deny lists and groups of servers are left out. The list is kept until the directory changes.
-//! It has at most [`ADDRESS_SCAN_MAX`] people and as many groups, in the order of their addresses; in larger ones,
-//! people and groups beyond that are found by their exact name or address.
+//! It has the first [`ADDRESS_SCAN_MAX`] people and as many groups, in the order of their addresses; in larger
+//! directories, people and groups beyond that are found by their exact name or address.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,57 +18,67 @@ use crate::limits::{ADDRESS_SCAN_MAX, ADDRESS_SCAN_PAGE};
 /// The principals of JMAP.
 pub struct PrincipalList {
     directory: Arc<Directory>,
+    /// Number of people, and of groups, that are listed.
+    scanned_max: u64,
     /// The principals, and the generation of the directory that they are of.
-    cached: Mutex<Option<(u64, Arc<Vec<PrincipalInfo>>)>>,
+    cached: Mutex<Option<(u64, Arc<ScannedPrincipals>)>>,
+}
+
+/// The principals that are listed.
+#[derive(Default)]
+struct ScannedPrincipals {
+    infos: Vec<PrincipalInfo>,
+    /// `true` if the directory may have more people or groups, which are found by their exact names and addresses.
+    is_cut_off: bool,
 }
 
 impl PrincipalList {
     /// Creates the list.
     #[must_use]
     pub fn new(directory: &Arc<Directory>) -> Self {
-        Self { directory: Arc::clone(directory), cached: Mutex::default() }
+        Self { directory: Arc::clone(directory), scanned_max: ADDRESS_SCAN_MAX, cached: Mutex::default() }
     }
 
-    fn all(&self) -> directory::Result<Arc<Vec<PrincipalInfo>>> {
+    fn all(&self) -> directory::Result<Arc<ScannedPrincipals>> {
         let mut cached = self.cached.lock();
         let generation = self.directory.generation();
         if let Some((_, known)) = cached.as_ref().filter(|(of, _)| *of == generation) {
             return Ok(Arc::clone(known));
         }
-        let people = self
-            .scan(&|position| Ok(self.directory.users(position, ADDRESS_SCAN_PAGE)?.entries), |person| {
-                (person.note, individual(person))
-            })?;
-        let groups = self
-            .scan(&|position| Ok(self.directory.groups(position, ADDRESS_SCAN_PAGE)?.entries), |group| {
-                (group.note, group_of(group))
-            })?;
-        let all = Arc::new([people, groups].concat());
+        let mut all = ScannedPrincipals::default();
+        let people = |position, limit| Ok(self.directory.users(position, limit)?.entries);
+        self.scan(&mut all, &people, |person| (person.note, individual(person)))?;
+        let groups = |position, limit| Ok(self.directory.groups(position, limit)?.entries);
+        self.scan(&mut all, &groups, |group| (group.note, group_of(group)))?;
+        let all = Arc::new(all);
         *cached = Some((generation, Arc::clone(&all)));
         Ok(all)
     }
 
-    /// Reads a list of the directory page by page, and describes its entries. Those without a description are left out.
+    /// Reads a list of the directory page by page, and describes its entries. Those without a description are left out,
+    /// and count nevertheless.
     fn scan<T>(
         &self,
-        page: &dyn Fn(u64) -> directory::Result<Vec<Arc<T>>>,
+        found: &mut ScannedPrincipals,
+        page: &dyn Fn(u64, usize) -> directory::Result<Vec<Arc<T>>>,
         describe: impl Fn(&T) -> (NoteId, Option<PrincipalInfo>),
-    ) -> directory::Result<Vec<PrincipalInfo>> {
-        let mut found = Vec::new();
+    ) -> directory::Result<()> {
         let mut position = 0;
-        while position < ADDRESS_SCAN_MAX {
-            let entries = page(position)?;
+        while position < self.scanned_max {
+            let left = usize::try_from(self.scanned_max - position).unwrap_or(usize::MAX);
+            let entries = page(position, left.min(ADDRESS_SCAN_PAGE))?;
             if entries.is_empty() {
-                break;
+                return Ok(());
             }
             position += entries.len() as u64;
             let described: Vec<_> = entries.iter().map(|entry| describe(entry)).collect();
             let notes: Vec<NoteId> = described.iter().map(|(note, _)| *note).collect();
             let unids: std::collections::HashMap<NoteId, Unid> = self.directory.unids(&notes)?.into_iter().collect();
             let identified = described.into_iter().filter_map(|(note, info)| Some(identify(info?, *unids.get(&note)?)));
-            found.extend(identified);
+            found.infos.extend(identified);
         }
-        Ok(found)
+        found.is_cut_off = true;
+        Ok(())
     }
 
     /// Returns the person and the group with exactly this name or address.
@@ -92,12 +102,11 @@ impl Principals for PrincipalList {
 
     fn for_each(&self, exact: &[String], each: &mut dyn FnMut(&PrincipalInfo)) -> mail::Result<()> {
         let all = self.all().map_err(|error| unavailable(&error))?;
-        all.iter().for_each(&mut *each);
-        let is_complete = (all.len() as u64) < ADDRESS_SCAN_MAX;
-        if is_complete || exact.is_empty() {
+        all.infos.iter().for_each(&mut *each);
+        if !all.is_cut_off || exact.is_empty() {
             return Ok(());
         }
-        let mut known: HashSet<&str> = all.iter().map(|info| info.id.as_str()).collect();
+        let mut known: HashSet<&str> = all.infos.iter().map(|info| info.id.as_str()).collect();
         let mut others = Vec::new();
         for text in exact {
             others.extend(self.named(text).map_err(|error| unavailable(&error))?);
@@ -157,4 +166,44 @@ fn group_of(group: &Group) -> Option<PrincipalInfo> {
 fn unavailable(error: &directory::Error) -> mail::Error {
     tracing::error!(target: "jmap", %error, "the directory cannot be read");
     mail::Error::Unavailable("directory")
+}
+
+#[cfg(test)]
+mod tests {
+    use directory::PersonChange;
+    use sample::Sample;
+
+    use super::*;
+
+    /// Returns the addresses of the people that are found with exact names or addresses.
+    fn people(list: &PrincipalList, exact: &[&str]) -> Vec<String> {
+        let exact: Vec<String> = exact.iter().map(|text| (*text).to_owned()).collect();
+        let mut found = Vec::new();
+        let listed = list.for_each(&exact, &mut |info| {
+            let email = info.email.clone().filter(|_| info.kind == PrincipalKind::Individual);
+            found.extend(email);
+        });
+        listed.expect("a sound store");
+        found
+    }
+
+    #[test]
+    fn people_beyond_those_that_are_listed_are_found_by_exact_names_and_addresses() {
+        let sample = Sample::new();
+        let directory = &sample.instance.directory;
+        let whole = PrincipalList::new(directory);
+        assert_eq!(people(&whole, &["bob@acme.test"]), ["ann@acme.test", "bob@acme.test"]);
+        let cut_off = |scanned_max| PrincipalList { scanned_max, ..PrincipalList::new(directory) };
+        let list = cut_off(1);
+        assert_eq!(people(&list, &[]), ["ann@acme.test"]);
+        for exact in ["bob@acme.test", "bob"] {
+            assert_eq!(people(&list, &[exact, "nobody"]), ["ann@acme.test", "bob@acme.test"], "{exact}");
+        }
+        assert_eq!(people(&list, &["ann"]), ["ann@acme.test"], "nobody is found twice");
+        // Disabled people are left out of the list, which does not make it complete.
+        let disabled = PersonChange { disabled: Some(true), ..PersonChange::default() };
+        directory.user_set("ann", &disabled).expect("the user exists");
+        assert_eq!(people(&list, &["bob"]), ["bob@acme.test"]);
+        assert_eq!(people(&list, &["ann", "ann@acme.test"]), Vec::<String>::new());
+    }
 }

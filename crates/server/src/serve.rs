@@ -22,6 +22,7 @@ use instance::certificate::CertificateFiles;
 use instance::data_folder::ListenerAddress;
 use instance::full_text::{self, FullTextIndexer};
 use instance::memory_plan::{Machine, MemoryPlan};
+use jmap::uploads::Uploads;
 use notes::Identity;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -30,6 +31,7 @@ use wire::{ConnectionLimits, Connections, Peer, PoolOptions, Shutdown, Stream, T
 
 use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
+use crate::jmap_backend;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
@@ -71,6 +73,9 @@ pub enum ServeError {
     /// The sessions of browsers cannot be opened.
     #[error("cannot open the sessions of browsers: {0}")]
     Sessions(#[source] notes::Error),
+    /// The uploads of JMAP cannot be opened.
+    #[error("cannot open the uploads of JMAP: {0}")]
+    Uploads(#[source] notes::Error),
     /// The transfer of mail to other servers cannot be set up.
     #[error("cannot set up mail transfer: {0}")]
     Transfer(String),
@@ -168,6 +173,8 @@ struct Server {
     logins: Arc<Logins>,
     /// The logins in browsers.
     browser_sessions: Arc<http::Sessions>,
+    /// The uploads of JMAP.
+    uploads: Arc<Uploads>,
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
@@ -217,6 +224,7 @@ impl Server {
         let queued = Arc::new(Notify::new());
         let sessions: Arc<SessionRegistry> = Arc::default();
         let browser_sessions = admin::sessions::open(&instance).map_err(ServeError::Sessions)?;
+        let uploads = jmap_backend::open_uploads(&instance).map_err(ServeError::Uploads)?;
         let logins = Logins::new(&instance, Arc::clone(&sessions), Arc::clone(&browser_sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
         let replication = Arc::new(Replication::new(&instance, files.clone(), &memory));
@@ -234,6 +242,7 @@ impl Server {
             sessions,
             logins,
             browser_sessions,
+            uploads,
             mail_counters: Arc::default(),
             queued,
             updater,
@@ -260,7 +269,7 @@ impl Server {
         if self.instance.config.full_text.update {
             running.spawn(self.full_text_task());
         }
-        for task in periodic_tasks::all(&self.instance, &self.browser_sessions) {
+        for task in periodic_tasks::all(&self.instance, &self.browser_sessions, &self.uploads) {
             running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));

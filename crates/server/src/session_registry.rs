@@ -1,6 +1,6 @@
 //! The registry of login sessions. It ends the sessions of an account that is disabled, removed, gets another password
-//! or is added to a deny list, those of an application password that is revoked, and with a new second factor those of
-//! programs that know the password of the account.
+//! or is added to a deny list, those of an application password that is revoked, and with a new second factor those that
+//! have proved the password of the account and not this factor.
 //!
 //! A session of IMAP or POP3 keeps the identity with which it opened the mail file. It ends also when that identity
 //! changes: a name of the account, or a group that it belongs to. The identity cannot be replaced within the session,
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::sync::{Mutex, MutexGuard};
-use base::{Modseq, NoteId};
+use base::{Modseq, NoteId, Timestamp};
 use directory::{Directory, Person, identity};
 use notes::change_log::NoteChange;
 use notes::{Access, Identity, level};
@@ -41,6 +41,8 @@ pub struct SessionRegistry {
 struct Entry {
     /// The account; `None` before the login.
     account: Option<Box<Account>>,
+    /// `false` for a login that is watched besides its connection.
+    is_connection: bool,
     termination: SessionTermination,
 }
 
@@ -51,7 +53,7 @@ struct Account {
     name: String,
     password_stamp: u64,
     password: LoginPassword,
-    is_browser_session: bool,
+    proved_factor: Option<Timestamp>,
     /// The digest of the identity that the session keeps. `None` if it keeps none.
     identity: Option<[u8; 16]>,
 }
@@ -63,28 +65,28 @@ pub struct RegisteredLogin<'p> {
     pub person: &'p Person,
     /// The password.
     pub password: LoginPassword,
-    /// `true` for a session of the login page, which asks for the second factor. Other logins with the password of the
-    /// account end when the person gets a second factor.
-    pub is_browser_session: bool,
+    /// The second factor that a session of the login page has proved: when it was added. A login with the password of
+    /// the account ends when the person gets another second factor.
+    pub proved_factor: Option<Timestamp>,
 }
 
 impl<'p> RegisteredLogin<'p> {
     /// Creates the login of a program with the password of the account.
     #[must_use]
     pub fn new(person: &'p Person) -> Self {
-        Self { person, password: LoginPassword::Account, is_browser_session: false }
+        Self { person, password: LoginPassword::Account, proved_factor: None }
     }
 }
 
 impl Account {
     fn from_login(login: &RegisteredLogin<'_>) -> Self {
-        let RegisteredLogin { person, password, is_browser_session } = *login;
+        let RegisteredLogin { person, password, proved_factor } = *login;
         Self {
             note: person.note,
             name: person.name.canonical().to_owned(),
             password_stamp: person.password_stamp(),
             password,
-            is_browser_session,
+            proved_factor,
             identity: None,
         }
     }
@@ -92,7 +94,7 @@ impl Account {
     /// Returns `true` if the password of the login is still one of the person, and suffices.
     fn has_password_of(&self, person: &Person) -> bool {
         let suffices = match self.password {
-            LoginPassword::Account => self.is_browser_session || person.second_factor().is_none(),
+            LoginPassword::Account => is_factor_proved(person, self.proved_factor),
             LoginPassword::Application { id, .. } => person.application_password(id).is_some(),
         };
         suffices && self.password_stamp == person.password_stamp()
@@ -117,6 +119,13 @@ impl Account {
             None => Ok(true),
         }
     }
+}
+
+/// Returns `true` if a login with the password of a person, which has proved a second factor or none, has proved the one
+/// that the person has now.
+#[must_use]
+pub fn is_factor_proved(person: &Person, proved_factor: Option<Timestamp>) -> bool {
+    person.second_factor().is_none_or(|factor| proved_factor == Some(factor.added))
 }
 
 /// A registered connection; dropping it removes the registration.
@@ -150,9 +159,19 @@ impl SessionRegistry {
     /// Registers a connection.
     #[must_use]
     pub fn register(self: &Arc<Self>) -> SessionRegistration {
+        self.insert(true)
+    }
+
+    /// Registers a login that is watched besides its connection, which may carry several logins, and is not counted.
+    #[must_use]
+    pub fn register_watch(self: &Arc<Self>) -> SessionRegistration {
+        self.insert(false)
+    }
+
+    fn insert(self: &Arc<Self>, is_connection: bool) -> SessionRegistration {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let termination = SessionTermination::default();
-        self.lock().insert(number, Entry { account: None, termination: termination.clone() });
+        self.lock().insert(number, Entry { account: None, is_connection, termination: termination.clone() });
         SessionRegistration { sessions: Arc::clone(self), number, termination }
     }
 
@@ -207,7 +226,7 @@ impl SessionRegistry {
     /// Returns the number of connections that are logged in.
     #[must_use]
     pub fn logged_in_count(&self) -> usize {
-        self.lock().values().filter(|entry| entry.account.is_some()).count()
+        self.lock().values().filter(|entry| entry.is_connection && entry.account.is_some()).count()
     }
 
     /// Dismisses the sessions of accounts that may no longer log in or have changed, and returns their number.

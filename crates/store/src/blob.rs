@@ -20,6 +20,7 @@
 //! The formats are described in `docs/store-format.md`. Not included: the decision which content becomes a blob
 //! (`notes` makes it), and the knowledge which notes exist.
 
+mod arrivals;
 mod arriving;
 mod catalog;
 mod chunk;
@@ -30,6 +31,8 @@ mod head;
 mod id;
 mod options;
 mod prepared;
+mod unannounced;
+mod unfinished;
 mod writer;
 
 use std::ops::Range;
@@ -40,7 +43,8 @@ use base::DbNumber;
 use base::sync::RwLock;
 use quick_cache::sync::Cache;
 
-pub use arriving::{AnnouncedContent, ArrivedContent, ArrivingContent};
+pub use arrivals::ArrivedContent;
+pub use arriving::{AnnouncedContent, ArrivingContent};
 pub use catalog::{BlobReport, RebuildReport};
 pub use chunk::{ChunkError, decode_chunk};
 pub use collect::CollectionReport;
@@ -49,13 +53,14 @@ pub use head::{BlobHead, decode_head};
 pub use id::{BlobId, BlobOwner};
 pub use options::BlobOptions;
 pub use prepared::PreparedBlob;
+pub use unannounced::{CompletingContent, CompletionStep, UnannouncedContent};
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
 use crate::engine::{Direction, Engine, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
-use arriving::Arrivals;
+use arrivals::{Arrival, Arrivals};
 use chunk::Codec;
 use content_cache::ContentCache;
 
@@ -111,6 +116,13 @@ impl Blobs {
     /// or dropped.
     pub fn writer(&self) -> BlobWriter<'_> {
         BlobWriter::new(self, self.gate.read())
+    }
+
+    /// Lets the collector leave out a content while it arrives.
+    fn begin_arrival(&self, id: BlobId) -> Arrival {
+        // A step of the collector has ended, or sees the arrival.
+        let _gate = self.gate.read();
+        self.arrivals.begin(id)
     }
 
     /// Reads an attachment.

@@ -1,14 +1,12 @@
-//! Answers: pages with their header fields, redirections, and the style sheet.
+//! Answers: pages with their header fields, redirections, and downloads.
 //!
 //! A page may load the style sheet of this server and nothing else, may send forms only here, and is shown in no frame
 //! of another page.
 
 use askama::Template;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-
-use crate::layout::{STYLE, style_name};
 
 /// Where browsers report violations of a policy.
 pub(crate) const REPORT_PATH: &str = "/lite/csp-report";
@@ -49,22 +47,6 @@ pub(crate) fn redirect(target: &str) -> Response {
     match HeaderValue::from_str(target) {
         Ok(target) => (StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response(),
         Err(_) => StatusCode::BAD_REQUEST.into_response(),
-    }
-}
-
-/// Answers with the style sheet.
-pub(crate) fn style_sheet(headers: &HeaderMap) -> Response {
-    let tag = format!("\"{}\"", style_name());
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let fields = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
-        (header::ETAG, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"style\""))),
-    ];
-    let is_known = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
-    match is_known {
-        true => (StatusCode::NOT_MODIFIED, fields).into_response(),
-        false => (fields, STYLE).into_response(),
     }
 }
 
@@ -119,6 +101,7 @@ fn file_name_parameters(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::STYLE;
 
     #[test]
     fn names_of_files_cannot_leave_their_parameter() {

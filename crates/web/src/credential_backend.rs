@@ -115,6 +115,9 @@ pub trait CredentialBackend: Send + Sync {
     /// Returns a secret for an authenticator: the one with this text, or a new one. It is not stored.
     fn offer_second_factor(&self, caller: &Caller, secret: Option<&str>) -> OfferedFactor;
 
+    /// Checks that a text may be a password, before anything is used up for a change of it.
+    fn check_password(&self, password: &str) -> Result<(), CredentialError>;
+
     /// Changes how the caller can log in, durably.
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError>;
 }

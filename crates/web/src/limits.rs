@@ -39,6 +39,9 @@ pub const FILE_NAME_BYTES_MAX: usize = 240;
 /// Maximum number of attachments that the page of a message lists.
 pub const LISTED_ATTACHMENTS_MAX: usize = 200;
 
+/// Maximum number of characters of a field of a message's header that its page shows.
+pub const FIELD_CHARACTERS_MAX: usize = 2_000;
+
 /// Number of bytes of a message's text that its page shows. A link leads to the rest.
 pub const TEXT_SHOWN_BYTES: usize = 24 << 10;
 
@@ -121,14 +124,8 @@ pub const SENT_FORMS_MAX: usize = 10_000;
 /// Number of messages of the folder with sent messages that are searched for a form that was sent before a restart.
 pub const SENT_SEARCHED: u32 = 200;
 
-/// Maximum number of requests with files that an account can have at a time, and all accounts together.
-pub const UPLOADS_PER_ACCOUNT_MAX: usize = 3;
-
 /// Maximum number of requests with files at a time.
 pub const UPLOADS_MAX: usize = 100;
-
-/// Maximum number of requests that an account can have at a time.
-pub const REQUESTS_PER_ACCOUNT_MAX: usize = 20;
 
 /// Maximum number of requests at a time.
 pub const REQUESTS_MAX: usize = 2_000;

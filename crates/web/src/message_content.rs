@@ -61,9 +61,13 @@ pub fn field(header: &[u8], name: &str) -> String {
 /// Returns the mailboxes of a field of a header as `Name <address>`.
 #[must_use]
 pub fn addresses(header: &[u8], name: &str) -> String {
-    let fields = header::fields(header).filter(|field| field.is(name));
-    let mailboxes = fields.flat_map(|field| address::mailboxes(field.value));
-    mailboxes.map(|mailbox| mailbox_text(&mailbox)).collect::<Vec<_>>().join(", ")
+    mailboxes(header, name).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the mailboxes of a field of a header, each as `Name <address>`.
+pub fn mailboxes<'h>(header: &'h [u8], name: &'h str) -> impl Iterator<Item = String> + 'h {
+    let fields = header::fields(header).filter(move |field| field.is(name));
+    fields.flat_map(|field| address::mailboxes(field.value)).map(|mailbox| mailbox_text(&mailbox))
 }
 
 /// Returns a mailbox as it is shown and typed.

@@ -20,12 +20,13 @@ use crate::error::{Error, Result};
 use crate::layout::style_name;
 use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
 use crate::notice::UNDO_PATH;
+use crate::page::login::LoginForm;
 use crate::page::{
     action, addresses, compose, conversation, download, folders, html, list, login, message, search, security, send,
     settings, undo,
 };
 use crate::service::Service;
-use crate::visit::Visit;
+use crate::visit::{Visit, session_token};
 
 /// The numbers of a path: those of a folder, a message and a part.
 type Numbers<T> = std::result::Result<Path<T>, PathRejection>;
@@ -62,14 +63,22 @@ impl Service {
 }
 
 /// Chooses between the modes of the web mail. The preference of the person, the browser and the operator will decide
-/// here once there are several.
-async fn choose_mode() -> Response {
-    answer::redirect("/lite/")
+/// here once there are several. Without a session, the login page is shown here: a redirection to it would cost a round
+/// trip.
+async fn choose_mode(
+    State(service): State<Arc<Service>>,
+    Extension(context): Extension<RequestContext>,
+    headers: HeaderMap,
+) -> Response {
+    match session_token(&context.peer, &headers) {
+        Some(_) => answer::redirect("/lite/"),
+        None => login::form(&service, &context.peer, &headers, &LoginForm::default()),
+    }
 }
 
-async fn style(name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
+async fn style(State(service): State<Arc<Service>>, name: Numbers<String>, headers: HeaderMap) -> Result<Response> {
     let Path(name) = numbers(name)?;
-    if name == style_name() { Ok(answer::style_sheet(&headers)) } else { Err(Error::NotFound("the style sheet")) }
+    if name == style_name() { Ok(service.style.answer(&headers)) } else { Err(Error::NotFound("the style sheet")) }
 }
 
 /// Takes the report of a browser that a page violates its policy. The statistics of routes count it. Strangers can send

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use base::sync::Mutex;
+use store::Ticket;
 
 use crate::limits::SENT_FORMS_MAX;
 
@@ -20,8 +21,9 @@ pub(crate) struct SentForms {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The forms of accounts; `true` if the form was sent, `false` while it is.
-    by_key: HashMap<(String, String), bool>,
+    /// The forms of accounts, with the ticket of the transaction that has accepted the message, or `None` while the form
+    /// is sent.
+    by_key: HashMap<(String, String), Option<Ticket>>,
     /// The forms that were sent, the oldest first.
     sent: VecDeque<(String, String)>,
 }
@@ -32,8 +34,8 @@ pub(crate) enum FormState {
     New(SendingForm),
     /// It is being sent.
     Sending,
-    /// It was sent.
-    Sent,
+    /// It was sent. The transaction that has accepted the message may not be durable yet.
+    Sent(Ticket),
 }
 
 /// A form that is being sent.
@@ -48,10 +50,10 @@ impl SentForms {
         let key = (account.to_owned(), form.to_owned());
         let mut known = self.known.lock();
         match known.by_key.get(&key) {
-            Some(true) => FormState::Sent,
-            Some(false) => FormState::Sending,
+            Some(Some(ticket)) => FormState::Sent(*ticket),
+            Some(None) => FormState::Sending,
             None => {
-                known.by_key.insert(key.clone(), false);
+                known.by_key.insert(key.clone(), None);
                 FormState::New(SendingForm { forms: Arc::clone(self), key })
             }
         }
@@ -59,10 +61,10 @@ impl SentForms {
 }
 
 impl SendingForm {
-    /// Records that the form was sent.
-    pub(crate) fn complete(self) {
+    /// Records that the form was sent. A repetition waits for the ticket before it is answered.
+    pub(crate) fn complete(self, ticket: Ticket) {
         let mut known = self.forms.known.lock();
-        known.by_key.insert(self.key.clone(), true);
+        known.by_key.insert(self.key.clone(), Some(ticket));
         known.sent.push_back(self.key.clone());
         if known.sent.len() > SENT_FORMS_MAX
             && let Some(oldest) = known.sent.pop_front()
@@ -75,7 +77,7 @@ impl SendingForm {
 impl Drop for SendingForm {
     fn drop(&mut self) {
         let mut known = self.forms.known.lock();
-        if known.by_key.get(&self.key) == Some(&false) {
+        if known.by_key.get(&self.key) == Some(&None) {
             known.by_key.remove(&self.key);
         }
     }
@@ -93,8 +95,8 @@ mod tests {
         assert!(matches!(forms.begin("bob", "1"), FormState::New(_)), "it is another account's");
         drop(sending);
         let FormState::New(sending) = forms.begin("ann", "1") else { panic!("it was refused") };
-        sending.complete();
-        assert!(matches!(forms.begin("ann", "1"), FormState::Sent));
+        sending.complete(Ticket::NONE);
+        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(ticket) if ticket == Ticket::NONE));
     }
 
     #[test]
@@ -102,7 +104,7 @@ mod tests {
         let forms = Arc::new(SentForms::default());
         for number in 0..SENT_FORMS_MAX + 10 {
             if let FormState::New(sending) = forms.begin("ann", &number.to_string()) {
-                sending.complete();
+                sending.complete(Ticket::NONE);
             }
         }
         assert_eq!(forms.known.lock().by_key.len(), SENT_FORMS_MAX);

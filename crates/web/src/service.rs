@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::memory::{MemoryBudget, MemoryShares};
 use base::{Clock, Random};
 use http::account_limits::AccountLimits;
+use http::static_file::StaticFile;
 use http::{Authenticator, Caller};
 use mail::mailbox::MailFile;
 use mail::message_table::MessageTables;
@@ -15,7 +16,8 @@ use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 use crate::backend::WebBackend;
 use crate::credential_backend::CredentialBackend;
 use crate::error::{Error, Result};
-use crate::limits::{REQUESTS_MAX, REQUESTS_PER_ACCOUNT_MAX, UPLOADS_MAX, UPLOADS_PER_ACCOUNT_MAX};
+use crate::layout::STYLE;
+use crate::limits::{REQUESTS_MAX, UPLOADS_MAX};
 use crate::sent_forms::SentForms;
 
 /// Settings of the operator.
@@ -27,6 +29,10 @@ pub struct ServiceOptions {
     pub message_bytes_max: usize,
     /// Maximum number of recipients of a message.
     pub recipients_max: usize,
+    /// Maximum number of concurrent requests of an account.
+    pub requests_per_account_max: usize,
+    /// Maximum number of concurrent requests of an account that have files.
+    pub uploads_per_account_max: usize,
 }
 
 /// The services that this crate uses.
@@ -60,19 +66,17 @@ pub struct Service {
     pub(crate) requests: Arc<AccountLimits>,
     /// Those of them that have files.
     pub(crate) uploads: Arc<AccountLimits>,
+    pub(crate) style: StaticFile,
 }
 
 impl Service {
     /// Creates the service.
     #[must_use]
     pub fn new(services: Services, options: ServiceOptions) -> Arc<Self> {
-        Arc::new(Self {
-            services,
-            options,
-            sent_forms: Arc::default(),
-            requests: AccountLimits::new(REQUESTS_PER_ACCOUNT_MAX, REQUESTS_MAX),
-            uploads: AccountLimits::new(UPLOADS_PER_ACCOUNT_MAX, UPLOADS_MAX),
-        })
+        let requests = AccountLimits::new(options.requests_per_account_max, REQUESTS_MAX);
+        let uploads = AccountLimits::new(options.uploads_per_account_max, UPLOADS_MAX);
+        let style = StaticFile::new(STYLE.as_bytes(), "text/css; charset=utf-8");
+        Arc::new(Self { services, options, sent_forms: Arc::default(), requests, uploads, style })
     }
 
     /// Returns the memory for requests of a peer.

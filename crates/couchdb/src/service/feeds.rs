@@ -5,6 +5,9 @@
 //! | `normal` | the changes after a sequence, and the sequence behind them |
 //! | `longpoll` | the same, but if there are none, the first ones that come within a time |
 //! | `continuous` | one line for each change, also for those that come later |
+//!
+//! An answer that waits ends with the login of its request: with its session, and with a change of the account that ends
+//! connections. It watches the login itself, because its connection may have carried requests of other people since.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +20,13 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::Caller;
 use http::account_limits::RequestPermit;
+use http::login::WatchedLogin;
 use notes::change_log::ChangeCursor;
+use sasl::LoginProtocol;
 use tokio::time::Instant;
 
 use super::answer::{self, json};
-use super::{OpenDatabase, Service};
+use super::{Call, OpenDatabase, Service};
 use crate::changes::{ChangesOptions, ChangesStep, read_step, read_step_back};
 use crate::error::{Error, Result};
 use crate::limits::{FEED_TIME_MAX, HEARTBEAT, HEARTBEAT_MIN, ROWS_MAX};
@@ -88,6 +93,8 @@ struct Sending {
     begun: Begun,
     /// When the answer ends if it waits for changes.
     deadline: Instant,
+    /// The login of an answer that waits.
+    login: Option<WatchedLogin>,
     _permit: Option<RequestPermit>,
 }
 
@@ -102,15 +109,18 @@ enum Begun {
 }
 
 /// Answers a question for changes.
-pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Result<Response<Body>> {
+pub(super) async fn answer(call: &Call, caller: &Caller, feed: Feed) -> Result<Response<Body>> {
+    let service = &call.service;
     if feed.descending {
         return answer_back(service, caller, feed).await;
     }
-    let permit = match feed.kind {
-        FeedKind::Normal => None,
+    let (permit, login) = match feed.kind {
+        FeedKind::Normal => (None, None),
         FeedKind::LongPoll | FeedKind::Continuous => {
             let full = || Error::Exhausted("too many requests wait for changes; close some of them");
-            Some(service.feeds.begin(caller.login()).ok_or_else(full)?)
+            let permit = service.feeds.begin(caller.login()).ok_or_else(full)?;
+            let login = service.services.authenticator.watch(&call.context, caller, LoginProtocol::Http).await?;
+            (Some(permit), Some(login))
         }
     };
     let deadline = Instant::now() + feed.timeout;
@@ -125,6 +135,7 @@ pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) 
         rows: 0,
         begun: Begun::No,
         deadline,
+        login,
         _permit: permit,
     };
     let stream = futures_util::stream::unfold((sending, Some(first)), |(mut sending, first)| async move {
@@ -222,7 +233,10 @@ impl Sending {
         if self.begun == Begun::Ended {
             return None;
         }
-        let part = self.next_part(first).await;
+        let mut part = self.next_part(first).await;
+        if self.login.as_ref().is_some_and(WatchedLogin::is_ended) {
+            part = Err(Error::Unauthorized("the login has ended".to_owned()));
+        }
         if part.is_err() {
             self.begun = Begun::Ended;
         }
@@ -290,6 +304,7 @@ impl Sending {
         };
         tokio::select! {
             biased;
+            () = login_end(self.login.as_ref()) => {}
             () = listener => {}
             () = self.service.services.shutdown.draining() => {}
             () = tokio::time::sleep_until(until) => {
@@ -298,5 +313,13 @@ impl Sending {
                 }
             }
         }
+    }
+}
+
+/// Waits for the end of a login, without end if none is watched.
+async fn login_end(login: Option<&WatchedLogin>) {
+    match login {
+        Some(login) => login.ended().await,
+        None => std::future::pending().await,
     }
 }

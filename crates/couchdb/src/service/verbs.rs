@@ -112,7 +112,7 @@ async fn session(call: &Call, body: Body) -> Result<Response<Body>> {
             let login = identity.name.canonical();
             call.context.set_account(login);
             let earlier = call.token();
-            let begun = SessionLogin { login: login.to_owned(), stamp, password };
+            let begun = SessionLogin { login: login.to_owned(), stamp, password, factor: None };
             let token = authenticator.begin_session(&call.context, &call.headers, begun, earlier).await?;
             tracing::info!(target: "couchdb", peer = %call.context.peer, login, "began a session");
             let text = json!({ "ok": true, "name": login, "roles": [] }).to_string();
@@ -582,14 +582,14 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Body) -> Res
     match (call.method.as_str(), name) {
         ("GET", "_changes") => {
             let feed = feed_of(call, database, Filter::None)?;
-            feeds::answer(&call.service, &caller, feed).await
+            feeds::answer(call, &caller, feed).await
         }
         ("POST", "_changes") => {
             let sent = call.read_body_within(&caller, body, LIST_BODY_BYTES_MAX).await?;
             let kind = call.target.plain_text("filter");
             let parsed = call.parse_body(&caller, sent, move |text| sent_filter(kind.as_deref(), text)).await?;
             let feed = Feed { memory: Some(parsed.permit), ..feed_of(call, database, parsed.value)? };
-            feeds::answer(&call.service, &caller, feed).await
+            feeds::answer(call, &caller, feed).await
         }
         ("POST", "_revs_diff") => {
             let sent = call.read_body(&caller, body).await?;

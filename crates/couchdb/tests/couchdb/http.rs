@@ -1,8 +1,8 @@
 //! Requests and answers over HTTP, on connections in memory: bodies in several parts, compressed ones, and lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
@@ -16,7 +16,7 @@ use couchdb::{Service, ServiceOptions, Services};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::front::Compression as CompressedFor;
 use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions, serve};
 use notes::{Access, Identity, Item, ItemValue, NewNote, level};
@@ -28,8 +28,20 @@ use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use super::{ANN, PATH, Server};
 
+/// The signals that end the logins of people which are watched.
+type WatchedLogins = Arc<Mutex<BTreeMap<String, SessionTermination>>>;
+
 /// Everybody may log in, with any password.
-struct AnyPassword;
+struct AnyPassword(WatchedLogins);
+
+/// A login that is watched.
+struct Watch(SessionTermination);
+
+impl LoginWatch for Watch {
+    fn termination(&self) -> &SessionTermination {
+        &self.0
+    }
+}
 
 impl Credentials for AnyPassword {
     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -38,9 +50,14 @@ impl Credentials for AnyPassword {
 }
 
 impl Accounts for AnyPassword {
-    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let identity = Arc::new(Identity::person(login.name.as_str()));
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    fn watch(&self, _: &LoginOrigin, login: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        let mut watched = self.0.lock().expect("no test panics with it");
+        Ok(Box::new(Watch(watched.entry(login.name.clone()).or_default().clone())))
     }
 
     /// There is no login page.
@@ -57,6 +74,7 @@ impl Accounts for AnyPassword {
 pub(crate) struct World {
     pub(crate) server: Server,
     front: Arc<Front>,
+    watched: WatchedLogins,
     /// The peer of each connection.
     peer: Peer,
 }
@@ -104,9 +122,11 @@ impl World {
         let sources: (Arc<dyn Clock>, Arc<dyn Random>) = (clock.clone(), random.clone());
         let sessions = Sessions::open(&server.databases, &name, sources, SessionOptions::default());
         let sessions = sessions.expect("the sessions open");
+        let watched = WatchedLogins::default();
+        let accounts = Arc::new(AnyPassword(Arc::clone(&watched)));
         let services = Services {
             databases: Arc::clone(&server.databases),
-            authenticator: Authenticator::new(Arc::new(AnyPassword), pool.clone(), pool.clone(), sessions),
+            authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), sessions),
             pool,
             memory: MemoryShares::unlimited(),
             random,
@@ -115,7 +135,7 @@ impl World {
         let routes = Service::new(services, ServiceOptions::default()).routes();
         let options = FrontOptions { compression: CompressedFor::Remote, ..FrontOptions::default() };
         let front = Front::new(options, routes, MemoryShares::unlimited(), clock, Shutdown::new());
-        Self { server, front, peer: Peer::local() }
+        Self { server, front, watched, peer: Peer::local() }
     }
 
     /// Sends a request of Ann on a connection of its own, with header fields and a body.
@@ -531,4 +551,34 @@ async fn long_lists_in_requests_are_refused_before_they_are_kept() {
     assert_eq!(status("_changes?filter=_doc_ids", format!("{{\"doc_ids\":{}}}", many("\"x\""))).await, 413);
     let members = (0..=20_000).map(|number| format!("\"{number}\":[]")).collect::<Vec<_>>().join(",");
     assert_eq!(status("_revs_diff", format!("{{{members}}}")).await, 400);
+}
+
+#[tokio::test]
+async fn a_continuous_feed_ends_with_its_login() {
+    let world = World::new();
+    world.create(&["first"]).await;
+    let (mut client, stream) = Stream::duplex(1 << 16);
+    let serving = tokio::spawn(serve(stream, world.peer, Arc::clone(&world.front), SessionTermination::default()));
+    let login = STANDARD.encode(format!("{ANN}:any"));
+    let request = format!(
+        "GET /{PATH}/_changes?feed=continuous&heartbeat=60000 HTTP/1.1\r\nhost: x\r\n\
+         authorization: Basic {login}\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).await.expect("the connection is open");
+    let mut received = Vec::new();
+    while memchr::memmem::find(&received, b"first").is_none() {
+        assert_ne!(client.read_buf(&mut received).await.expect("the connection is open"), 0);
+    }
+    let watched = world.watched.lock().expect("no test panics with it");
+    assert_eq!(watched.len(), 1);
+    watched.values().for_each(SessionTermination::terminate);
+    drop(watched);
+    // The answer is cut off, so no client takes it for complete.
+    client.read_to_end(&mut received).await.expect("the connection ends");
+    assert!(!received.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&received));
+    assert!(serving.await.expect("the task ends").is_err());
+    // Answers that end by themselves are not watched.
+    world.watched.lock().expect("no test panics with it").clear();
+    assert_eq!(world.get("_changes", &[]).await.status, 200);
+    assert!(world.watched.lock().expect("no test panics with it").is_empty());
 }

@@ -606,7 +606,7 @@ fn second_factor_guards_all_protocols() {
     let now = world.clock.now();
     let step = u64::try_from(now.0 / 30_000_000).expect("a time after 1970");
     assert_eq!(prove(&secret.code_at(now)).ok(), Some(FactorProof::Step { step, factor: now }));
-    assert_eq!(prove(&codes[0]).ok(), Some(FactorProof::RecoveryCode));
+    assert_eq!(prove(&codes[0]).ok(), Some(FactorProof::RecoveryCode { factor: now }));
     assert_eq!(show(&prove(&codes[0])), "refused", "each is valid once");
     let renewed = world.directory.recovery_codes_renew("ann").expect("she has a second factor");
     assert_eq!(show(&prove(&codes[1])), "refused");

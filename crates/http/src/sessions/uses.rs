@@ -3,11 +3,16 @@
 //! A use is a note of `sessions.nsf`, because the directory, which replicates, must not change with each login. A code
 //! is used once: its time step must be later than the last one, also after a restart. Of an application password, the
 //! last time, address and protocol are shown to its owner.
+//!
+//! The lock of the uses in memory is never held while a transaction begins or is committed: a login that writes nothing
+//! does not wait for the store. A use is first recorded in memory, which decides between two of the same code; its note
+//! is then written with what is in memory at that time, by one writer after another, so the last note that is written
+//! has the latest use.
 
 use std::net::IpAddr;
 
 use base::{NoteId, Timestamp};
-use notes::{Item, ItemValue, NewNote, Note, level};
+use notes::{Item, ItemValue, NewNote, Note};
 use sasl::{ApplicationPasswordId, LoginProtocol};
 use store::Ticket;
 
@@ -75,21 +80,30 @@ impl Use {
 impl Sessions {
     /// Records that a person uses a code of a time step. Returns the ticket that must be durable before the code
     /// counts, or `None` if a code of this or a later step was used before with the factor that was added at this time.
+    /// If it cannot be written, the code was not used.
     pub(crate) fn use_code(&self, (login, factor): (&str, Timestamp), step: u64) -> notes::Result<Option<Ticket>> {
         let key = format!("code {login} {}", factor.0);
-        // The lock is held until the note is written, so of two requests with one code, one is first.
-        let mut uses = self.uses.lock();
-        let known = uses.get(&key);
-        if known.is_some_and(|known| known.step >= step) {
-            return Ok(None);
-        }
-        let note = known.map_or(NoteId(0), |known| known.note);
         let now = self.clock.now();
-        let used = Use { key, time: now, address: String::new(), protocol: String::new(), step, note, written: now };
-        let (used, ticket) = self.write_use(used)?;
-        self.make_room(&mut uses, &used.key)?;
-        uses.insert(used.key.clone(), used);
-        Ok(Some(ticket))
+        let recorded = self.record(&key, |known| {
+            let is_new = known.is_none_or(|known| known.step < step);
+            is_new.then(|| Use {
+                key: key.clone(),
+                time: now,
+                address: String::new(),
+                protocol: String::new(),
+                step,
+                note: known.map_or(NoteId(0), |known| known.note),
+                written: now,
+            })
+        });
+        let Some(RecordedUse { before, superfluous }) = recorded else { return Ok(None) };
+        match self.write_use(&key, superfluous.as_deref()) {
+            Ok(ticket) => Ok(Some(ticket)),
+            Err(error) => {
+                self.restore(&key, before, |used| used.step == step);
+                Err(error)
+            }
+        }
     }
 
     /// Records that an application password was used. It is written at most every [`SESSION_USE_INTERVAL`]. What cannot
@@ -97,33 +111,25 @@ impl Sessions {
     pub fn use_application_password(&self, id: ApplicationPasswordId, address: IpAddr, protocol: LoginProtocol) {
         let now = self.clock.now();
         let key = application_key(id);
-        let mut uses = self.uses.lock();
-        let known = uses.get(&key);
-        let note = known.map_or(NoteId(0), |known| known.note);
-        let written = known.map_or(Timestamp(0), |known| known.written);
-        let mut used = Use {
-            key,
-            time: now,
-            address: address.to_string(),
-            protocol: protocol.name().to_owned(),
-            step: 0,
-            note,
-            written,
-        };
-        if note == NoteId(0) || now.since(written) > SESSION_USE_INTERVAL {
-            let outcome = self.write_use(used.clone()).and_then(|(written, _)| {
-                self.make_room(&mut uses, &written.key)?;
-                Ok(written)
-            });
-            match outcome {
-                Ok(written) => used = written,
-                Err(error) => {
-                    tracing::error!(target: "http", %error, "the use of an application password cannot be written");
-                    return;
-                }
-            }
+        let mut is_due = false;
+        let recorded = self.record(&key, |known| {
+            is_due = known.is_none_or(|known| now.since(known.written) > SESSION_USE_INTERVAL);
+            Some(Use {
+                key: key.clone(),
+                time: now,
+                address: address.to_string(),
+                protocol: protocol.name().to_owned(),
+                step: 0,
+                note: known.map_or(NoteId(0), |known| known.note),
+                written: known.filter(|_| !is_due).map_or(now, |known| known.written),
+            })
+        });
+        let Some(RecordedUse { before, superfluous }) = recorded.filter(|_| is_due) else { return };
+        if let Err(error) = self.write_use(&key, superfluous.as_deref()) {
+            tracing::error!(target: "http", %error, "the use of an application password cannot be written");
+            // The next use is written.
+            self.restore(&key, before, |used| used.written == now);
         }
-        uses.insert(used.key.clone(), used);
     }
 
     /// Returns the last use of an application password on this server.
@@ -134,45 +140,84 @@ impl Sessions {
 
     /// Removes what is known about a revoked application password.
     pub fn forget_application_password(&self, id: ApplicationPasswordId) -> notes::Result<()> {
-        let removed = self.uses.lock().remove(&application_key(id));
-        removed.map_or(Ok(()), |known| self.remove_use(&known))
+        let _writing = self.writing_uses.lock();
+        let known = self.uses.lock().get(&application_key(id)).cloned();
+        let Some(known) = known else { return Ok(()) };
+        let access = self.access()?;
+        let accesses = [access.as_ref()];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        if known.note != NoteId(0) {
+            transaction.writer(0).note_delete_permanently(known.note)?;
+        }
+        transaction.commit()?;
+        self.uses.lock().remove(&known.key);
+        Ok(())
     }
 
-    /// Writes a use. Returns it with its note.
-    fn write_use(&self, mut used: Use) -> notes::Result<(Use, Ticket)> {
+    /// Records a use in memory, if there is one behind the known one. If there are too many, the result has the oldest
+    /// one, which is to be removed.
+    fn record(&self, key: &str, next: impl FnOnce(Option<&Use>) -> Option<Use>) -> Option<RecordedUse> {
+        let mut uses = self.uses.lock();
+        let before = uses.get(key).cloned();
+        let used = next(before.as_ref())?;
+        let is_full = before.is_none() && uses.len() >= USES_MAX;
+        let oldest = is_full.then(|| uses.values().min_by_key(|known| known.time)).flatten();
+        let superfluous = oldest.map(|oldest| oldest.key.clone());
+        uses.insert(key.to_owned(), used);
+        Some(RecordedUse { before, superfluous })
+    }
+
+    /// Takes a use back that could not be written, unless another one has replaced it.
+    fn restore(&self, key: &str, before: Option<Use>, is_present: impl FnOnce(&Use) -> bool) {
+        let mut uses = self.uses.lock();
+        let Some(note) = uses.get(key).filter(|used| is_present(used)).map(|used| used.note) else { return };
+        match before {
+            // Another writer may have created the note.
+            Some(before) => drop(uses.insert(key.to_owned(), Use { note, ..before })),
+            None if note == NoteId(0) => drop(uses.remove(key)),
+            None => {}
+        }
+    }
+
+    /// Writes the use with a key as it is in memory, and removes a superfluous one.
+    fn write_use(&self, key: &str, superfluous: Option<&str>) -> notes::Result<Ticket> {
+        let _writing = self.writing_uses.lock();
+        let known = |key: &str| self.uses.lock().get(key).cloned();
+        // It may have been removed meanwhile.
+        let Some(used) = known(key) else { return Ok(Ticket::NONE) };
+        let superfluous = superfluous.and_then(known);
         let access = self.access()?;
         let accesses = [access.as_ref()];
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
-        match writer.header(used.note)?.filter(|_| used.note != NoteId(0)) {
+        if let Some(oldest) = superfluous.as_ref().filter(|oldest| oldest.note != NoteId(0)) {
+            writer.note_delete_permanently(oldest.note)?;
+        }
+        let note = match writer.header(used.note)?.filter(|_| used.note != NoteId(0)) {
             Some(header) => {
                 writer.note_update(used.note, header.revision(), &used.to_items(), &[])?;
+                used.note
             }
-            None => used.note = writer.note_create(NewNote::document(used.to_items()))?,
+            None => writer.note_create(NewNote::document(used.to_items()))?,
+        };
+        let ticket = transaction.commit()?;
+        let mut uses = self.uses.lock();
+        if let Some(used) = uses.get_mut(key) {
+            used.note = note;
         }
-        used.written = used.time;
-        Ok((used, transaction.commit()?))
+        if let Some(oldest) = superfluous {
+            uses.remove(&oldest.key);
+        }
+        Ok(ticket)
     }
+}
 
-    /// Removes the oldest use if there are too many, and the one with this key is new.
-    fn make_room(&self, uses: &mut std::collections::HashMap<String, Use>, key: &str) -> notes::Result<()> {
-        if uses.len() < USES_MAX || uses.contains_key(key) {
-            return Ok(());
-        }
-        let oldest = uses.values().min_by_key(|known| known.time).map(|known| known.key.clone());
-        match oldest.and_then(|oldest| uses.remove(&oldest)) {
-            Some(oldest) => self.remove_use(&oldest),
-            None => Ok(()),
-        }
-    }
-
-    fn remove_use(&self, used: &Use) -> notes::Result<()> {
-        let access = self.access()?;
-        let accesses: [&notes::Access<level::Depositor>; 1] = [access.as_ref()];
-        let mut transaction = self.databases.transaction(&accesses)?;
-        transaction.writer(0).note_delete_permanently(used.note)?;
-        transaction.commit().map(drop)
-    }
+/// A use that was recorded in memory.
+struct RecordedUse {
+    /// The use before it.
+    before: Option<Use>,
+    /// The key of the oldest use, if there are too many.
+    superfluous: Option<String>,
 }
 
 fn application_key(id: ApplicationPasswordId) -> String {

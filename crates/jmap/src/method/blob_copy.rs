@@ -3,10 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
-use crate::blob::{BlobReader, store_upload};
+use crate::blob::{BlobReader, copy_to};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::uploads::Upload;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -26,11 +25,12 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let mut failed = Map::new();
     for id in ids {
         let resolved = context.resolve_id(&id);
-        match resolved.map(|id| blobs.read(&id)).transpose()?.flatten() {
-            Some(blob) => {
-                let upload = Upload::new(blob.bytes, &blob.media_type);
-                let stored = store_upload(context.services, context.caller, &account, upload);
-                copied.insert(id, stored["blobId"].clone());
+        let found = resolved.map(|id| blobs.find(&id)).transpose()?.flatten();
+        let stored = found.map(|blob| copy_to(context.services, context.caller, blob, &account));
+        match stored.transpose()?.flatten() {
+            Some(stored) => {
+                context.wait_for(stored.ticket);
+                copied.insert(id, json!(stored.id));
             }
             None => {
                 failed.insert(id, SetError::new("blobNotFound").to_json());

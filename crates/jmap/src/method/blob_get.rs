@@ -6,7 +6,8 @@ use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
-use crate::blob::BlobReader;
+use crate::backend::Services;
+use crate::blob::{BlobReader, FoundBlob};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::limits::REPLY_BYTES_MAX;
@@ -33,11 +34,13 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let mut reply_bytes = 0_usize;
     for id in ids {
         let resolved = context.resolve_id(&id);
-        let Some(blob) = resolved.map(|id| blobs.read(&id)).transpose()?.flatten() else {
+        let found = resolved.map(|id| blobs.find(&id)).transpose()?.flatten();
+        let described = found.map(|blob| describe(context.services, &blob, &properties, (offset, length)));
+        let Some(mut object) = described.transpose()?.flatten() else {
             not_found.push(id);
             continue;
         };
-        let object = describe(&id, &blob.bytes, &properties, (offset, length));
+        object["id"] = json!(id);
         reply_bytes = reply_bytes.saturating_add(object.to_string().len());
         if reply_bytes > REPLY_BYTES_MAX {
             return Err(MethodError::described("requestTooLarge", "the blobs are too large for one reply"));
@@ -53,18 +56,26 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     Ok(reply)
 }
 
-fn describe(id: &str, bytes: &[u8], properties: &[String], (offset, length): (u64, Option<u64>)) -> Value {
-    let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let start = place(offset).min(bytes.len());
-    let end = length.map_or(bytes.len(), |length| start.saturating_add(place(length)).min(bytes.len()));
-    let is_truncated = place(offset) > bytes.len()
-        || length.is_some_and(|length| place(offset).saturating_add(place(length)) > bytes.len());
-    let range = &bytes[start..end];
+/// Returns the properties of a blob, or `None` if it was removed since it was found. Reads the range only.
+fn describe(
+    services: &Services,
+    blob: &FoundBlob,
+    properties: &[String],
+    (offset, length): (u64, Option<u64>),
+) -> MethodResult<Option<Value>> {
+    let size = blob.size();
+    let start = offset.min(size);
+    let end = length.map_or(size, |length| start.saturating_add(length).min(size));
+    let is_truncated = offset > size || length.is_some_and(|length| offset.saturating_add(length) > size);
+    let is_read = properties.iter().any(|name| name != "size" && name != "id");
+    let range = blob.read(services, if is_read { start..end } else { 0..0 })?;
+    let Some(range) = range else { return Ok(None) };
+    let range: &[u8] = &range;
     let text = std::str::from_utf8(range).ok();
-    let mut object = json!({ "id": id });
+    let mut object = json!({});
     for name in properties {
         match (name.as_str(), text) {
-            ("size", _) => object["size"] = json!(bytes.len()),
+            ("size", _) => object["size"] = json!(size),
             ("data" | "data:asText", Some(text)) => object["data:asText"] = json!(text),
             ("data:asText", None) => object["data:asText"] = Value::Null,
             ("data" | "data:asBase64", _) => object["data:asBase64"] = json!(STANDARD.encode(range)),
@@ -79,7 +90,7 @@ fn describe(id: &str, bytes: &[u8], properties: &[String], (offset, length): (u6
     if is_truncated {
         object["isTruncated"] = json!(true);
     }
-    object
+    Ok(Some(object))
 }
 
 /// Returns a digest of the range, in base64.

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use super::email_set::not_an_object;
 use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
-use crate::blob::{BlobReader, store_upload};
+use crate::blob::{BlobReader, owner};
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodResult, SetError};
-use crate::limits::BLOB_SOURCES_MAX;
-use crate::uploads::Upload;
+use crate::limits::{BLOB_SOURCES_MAX, TRANSFER_PIECE_BYTES};
+use crate::uploads::{ArrivingUpload, StoredUpload};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -23,10 +23,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let account = context.writable_account(&account_id)?;
     let mut outcomes = Vec::new();
     for (creation_id, object) in create {
-        let made = assemble(context, &account, &object).map(|upload| {
-            let mut stored = store_upload(context.services, context.caller, &account, upload);
-            stored["id"] = stored["blobId"].take();
-            json!({ "id": stored["id"], "type": stored["type"], "size": stored["size"] })
+        let made = assemble(context, &account, &object).map(|stored| {
+            let StoredUpload { id, media_type, size, .. } = stored;
+            json!({ "id": id, "type": media_type, "size": size })
         });
         if let Ok(stored) = &made
             && let Some(id) = stored["id"].as_str()
@@ -41,51 +40,67 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     Ok(reply)
 }
 
-fn assemble(context: &mut Context<'_>, account: &Account, object: &Value) -> Result<Upload, SetError> {
+fn assemble(context: &mut Context<'_>, account: &Account, object: &Value) -> Result<StoredUpload, SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
     let sources = object.get("data").and_then(Value::as_array).ok_or_else(|| invalid("data is not a list"))?;
     if sources.len() > BLOB_SOURCES_MAX {
         return Err(SetError::described("tooLarge", "there are too many data sources"));
     }
     let media_type = object.get("type").and_then(Value::as_str).unwrap_or("application/octet-stream");
-    let max = usize::try_from(context.services.limits.upload_bytes_max).unwrap_or(usize::MAX);
-    let mut bytes = Vec::new();
+    let mut arriving = context.services.uploads.begin();
     for source in sources {
-        append(context, account, source, &mut bytes)?;
-        if bytes.len() > max {
-            return Err(SetError::described("tooLarge", "the blob is larger than maxSizeBlobSet"));
-        }
+        append(context, account, source, &mut arriving)?;
     }
-    Ok(Upload::new(bytes.into(), media_type))
+    let stored = arriving.store(owner(context.caller, account), media_type)?;
+    context.wait_for(stored.ticket);
+    Ok(stored)
 }
 
-fn append(context: &mut Context<'_>, account: &Account, source: &Value, bytes: &mut Vec<u8>) -> Result<(), SetError> {
+fn append(
+    context: &mut Context<'_>,
+    account: &Account,
+    source: &Value,
+    arriving: &mut ArrivingUpload,
+) -> Result<(), SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
     if let Some(text) = source.get("data:asText").and_then(Value::as_str) {
-        bytes.extend_from_slice(text.as_bytes());
-        return Ok(());
+        return add(context, arriving, text.as_bytes());
     }
     if let Some(text) = source.get("data:asBase64").and_then(Value::as_str) {
-        bytes.extend(STANDARD.decode(text).map_err(|_| invalid("the base64 is not valid"))?);
-        return Ok(());
+        let bytes = STANDARD.decode(text).map_err(|_| invalid("the base64 is not valid"))?;
+        return add(context, arriving, &bytes);
     }
     let id = source.get("blobId").and_then(Value::as_str).ok_or_else(|| invalid("a source is not valid"))?;
     let not_found = || SetError::new("blobNotFound").with("notFound", json!([id]));
     let blob_id = context.resolve_id(id).ok_or_else(not_found)?;
     let blobs = BlobReader::new(context.services, context.caller, account);
-    let blob = blobs.read(&blob_id).map_err(|_| SetError::new("serverFail"))?.ok_or_else(not_found)?;
+    let blob = blobs.find(&blob_id).map_err(|_| SetError::new("serverFail"))?.ok_or_else(not_found)?;
     let ticket = blobs.ticket();
     context.wait_for(ticket);
     let number = |name: &str| match source.get(name).filter(|value| !value.is_null()) {
         None => Ok(None),
-        Some(value) => {
-            let number = as_unsigned(value).and_then(|number| usize::try_from(number).ok());
-            number.map(Some).ok_or_else(|| invalid("an offset or a length is not valid"))
-        }
+        Some(value) => as_unsigned(value).map(Some).ok_or_else(|| invalid("an offset or a length is not valid")),
     };
     let offset = number("offset")?.unwrap_or(0);
-    let rest = blob.bytes.get(offset..).ok_or_else(|| invalid("the offset is behind the end"))?;
-    let length = number("length")?.unwrap_or(rest.len());
-    bytes.extend_from_slice(rest.get(..length).ok_or_else(|| invalid("the piece ends behind the end"))?);
+    let rest = blob.size().checked_sub(offset).ok_or_else(|| invalid("the offset is behind the end"))?;
+    let length = number("length")?.unwrap_or(rest);
+    if length > rest {
+        return Err(invalid("the piece ends behind the end"));
+    }
+    let end = offset + length;
+    let mut start = offset;
+    while start < end {
+        let next = end.min(start + TRANSFER_PIECE_BYTES as u64);
+        let piece = blob.read(context.services, start..next).map_err(|_| SetError::new("serverFail"))?;
+        add(context, arriving, &piece.ok_or_else(not_found)?)?;
+        start = next;
+    }
     Ok(())
+}
+
+fn add(context: &Context<'_>, arriving: &mut ArrivingUpload, piece: &[u8]) -> Result<(), SetError> {
+    if arriving.length() + piece.len() as u64 > context.services.limits.upload_bytes_max {
+        return Err(SetError::described("tooLarge", "the blob is larger than maxSizeBlobSet"));
+    }
+    Ok(arriving.add(piece)?)
 }

@@ -1,11 +1,11 @@
 //! Email/query (RFC 8621 §4.4): lists of messages, or of threads by their first message.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::MethodResult;
-use crate::query::{EmailQuery, QueryArguments, Window};
+use crate::query::{EmailQuery, QueriedList, QueryArguments, Window};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -22,10 +22,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         let note = view.table.email(id)?.note;
         notes.iter().position(|other| *other == note)
     };
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(view.email_state()));
-    reply.insert("canCalculateChanges".to_owned(), json!(true));
-    reply.extend(window.answer(notes.len(), find, id_at)?);
-    Ok(reply)
+    let state = view.email_state();
+    let list = QueriedList { account_id: &account_id, state: &state, can_calculate_changes: true };
+    window.answer(&list, notes.len(), find, id_at)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::set_call::SetCall;
 use crate::account::Account;
 use crate::arguments::{Arguments, parse_utc_date};
 use crate::blob::BlobReader;
@@ -19,14 +20,8 @@ use crate::places;
 const SERVER_SET: [&str; 6] = ["id", "blobId", "threadId", "size", "hasAttachment", "preview"];
 
 /// Runs the method.
-pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
-    let if_in_state = arguments.text("ifInState")?;
-    let create = arguments.object("create")?.unwrap_or_default();
-    let update = arguments.object("update")?.unwrap_or_default();
-    let destroy = arguments.texts("destroy")?.unwrap_or_default();
-    arguments.finish()?;
-    context.check_set_count(create.len() + update.len() + destroy.len())?;
+pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let SetCall { account_id, if_in_state, create, update, destroy } = SetCall::parse(context, arguments)?;
     let account = context.writable_account(&account_id)?;
     let create = prepare_all(context, &account, create);
     let mut seen = BTreeSet::new();

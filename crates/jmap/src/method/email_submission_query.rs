@@ -6,14 +6,14 @@
 use std::cmp::Ordering;
 
 use base::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::arguments::{Arguments, as_texts, parse_utc_date};
+use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
-use crate::limits::COMPARATORS_MAX;
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 use crate::state;
 use crate::submission::{self, Submission};
 
@@ -29,12 +29,9 @@ pub fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<
     let all = Submission::all(snapshot.reading())?;
     let found = query.list(context, &all);
     let position = |id: &str| found.iter().position(|one| one.id() == id);
-    let mut reply = window.answer(found.len(), position, |index| found.get(index).map(|one| one.id()))?;
-    reply.insert("accountId".to_owned(), json!(account_id));
-    let query_state = state::format(submission::last_change(&all), &snapshot);
-    reply.insert("queryState".to_owned(), json!(query_state));
-    reply.insert("canCalculateChanges".to_owned(), json!(query.is_immutable()));
-    Ok(reply)
+    let state = state::format(submission::last_change(&all), &snapshot);
+    let list = QueriedList { account_id: &account_id, state: &state, can_calculate_changes: query.is_immutable() };
+    window.answer(&list, found.len(), position, |index| found.get(index).map(|one| one.id()))
 }
 
 /// A list of submissions.
@@ -43,16 +40,11 @@ pub(super) struct SubmissionQuery {
     sort: Vec<Comparator>,
 }
 
-struct Comparator {
-    property: String,
-    is_ascending: bool,
-}
-
 impl SubmissionQuery {
     /// Takes the arguments `filter` and `sort`.
     pub(super) fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
         let filter = FilterTree::parse(arguments.value("filter").as_ref(), &Test::parse)?;
-        let sort = parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
+        let sort = Comparator::parse_all(arguments, &["emailId", "threadId", "sendAt", "sentAt"])?;
         Ok(Self { filter, sort })
     }
 
@@ -74,21 +66,18 @@ impl SubmissionQuery {
         };
         let mut found: Vec<&Submission> = all.iter().filter(is_wanted).collect();
         found.sort_by(|a, b| {
-            let by = self.sort.iter().map(|comparator| comparator.compare(a, b)).find(|order| order.is_ne());
-            by.unwrap_or(Ordering::Equal).then_with(|| (a.send_at, a.unid).cmp(&(b.send_at, b.unid)))
+            let order = Comparator::compare(&self.sort, |property| compare(property, a, b));
+            order.then_with(|| (a.send_at, a.unid).cmp(&(b.send_at, b.unid)))
         });
         found
     }
 }
 
-impl Comparator {
-    fn compare(&self, a: &Submission, b: &Submission) -> Ordering {
-        let order = match self.property.as_str() {
-            "emailId" => a.email.cmp(&b.email),
-            "threadId" => a.thread.cmp(&b.thread),
-            _ => a.send_at.cmp(&b.send_at),
-        };
-        if self.is_ascending { order } else { order.reverse() }
+fn compare(property: &str, a: &Submission, b: &Submission) -> Ordering {
+    match property {
+        "emailId" => a.email.cmp(&b.email),
+        "threadId" => a.thread.cmp(&b.thread),
+        _ => a.send_at.cmp(&b.send_at),
     }
 }
 
@@ -135,20 +124,4 @@ impl Test {
             Self::After(time) => submission.send_at >= *time,
         }
     }
-}
-
-fn parse_sort(comparators: &[Value]) -> MethodResult<Vec<Comparator>> {
-    if comparators.len() > COMPARATORS_MAX {
-        return Err(MethodError::described("unsupportedSort", "there are too many comparators"));
-    }
-    let parse = |comparator: &Value| {
-        let property = comparator["property"].as_str();
-        let property = property.ok_or_else(|| MethodError::invalid_arguments("a comparator has no property"))?;
-        if !["emailId", "threadId", "sendAt", "sentAt"].contains(&property) {
-            return Err(MethodError::new("unsupportedSort"));
-        }
-        let is_ascending = comparator["isAscending"].as_bool().unwrap_or(true);
-        Ok(Comparator { property: property.to_owned(), is_ascending })
-    };
-    comparators.iter().map(parse).collect()
 }

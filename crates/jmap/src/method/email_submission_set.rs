@@ -10,124 +10,88 @@ use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRe
 use notes::AclLevel;
 use serde_json::{Map, Value, json};
 
+use super::email_set;
+use super::set_call::SetCall;
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::context::Context;
+use crate::email_write::{add_destroyed, add_outcomes};
 use crate::envelope::SentEnvelope;
 use crate::error::{MethodError, MethodResult, SetError};
 use crate::identities::IdentityList;
 use crate::limits::REPEATED_REQUEST_TIME_MAX;
-use crate::method::email_set;
 use crate::state;
 use crate::submission::{self, Submission};
 
 /// The arguments of a call.
 struct Call {
-    account_id: String,
-    if_in_state: Option<String>,
-    create: Map<String, Value>,
-    update: Map<String, Value>,
-    destroy: Vec<String>,
+    set: SetCall,
     on_success_update: Map<String, Value>,
     on_success_destroy: Vec<String>,
 }
 
 impl Call {
-    fn parse(mut arguments: Arguments, objects_max: u64) -> MethodResult<Self> {
-        let call = Self {
-            account_id: arguments.account_id()?,
-            if_in_state: arguments.text("ifInState")?,
-            create: arguments.object("create")?.unwrap_or_default(),
-            update: arguments.object("update")?.unwrap_or_default(),
-            destroy: arguments.texts("destroy")?.unwrap_or_default(),
-            on_success_update: arguments.object("onSuccessUpdateEmail")?.unwrap_or_default(),
-            on_success_destroy: arguments.texts("onSuccessDestroyEmail")?.unwrap_or_default(),
-        };
-        arguments.finish()?;
-        let objects = call.create.len() + call.update.len() + call.destroy.len();
-        if objects as u64 > objects_max {
-            return Err(MethodError::new("requestTooLarge"));
-        }
-        Ok(call)
+    fn parse(context: &Context<'_>, mut arguments: Arguments) -> MethodResult<Self> {
+        let on_success_update = arguments.object("onSuccessUpdateEmail")?.unwrap_or_default();
+        let on_success_destroy = arguments.texts("onSuccessDestroyEmail")?.unwrap_or_default();
+        Ok(Self { set: SetCall::parse(context, arguments)?, on_success_update, on_success_destroy })
     }
 }
 
 /// What a call has done so far.
 #[derive(Default)]
 struct Outcome {
-    created: Map<String, Value>,
-    not_created: Map<String, Value>,
-    updated: Map<String, Value>,
-    not_updated: Map<String, Value>,
-    destroyed: Vec<Value>,
-    not_destroyed: Map<String, Value>,
+    created: Vec<(String, Result<Value, SetError>)>,
+    updated: Vec<(String, Result<Value, SetError>)>,
+    destroyed: Vec<(String, Result<(), SetError>)>,
     /// The messages of the submissions that succeeded, by what the arguments of success name.
     emails: Vec<(String, String)>,
 }
 
 /// Executes a call.
 pub fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let call = Call::parse(arguments, context.services.limits.set_objects_max)?;
-    let account = context.writable_account(&call.account_id)?;
+    let call = Call::parse(context, arguments)?;
+    let account = context.writable_account(&call.set.account_id)?;
     // `maySubmit` of the mailboxes says the same. What the server writes about a submission is not checked otherwise.
     if account.grant.level() < AclLevel::Editor {
         return Err(MethodError::described("forbidden", "only an Editor of the mail file may send from it"));
     }
     let old_state = current_state(context, &account)?;
-    if call.if_in_state.as_ref().is_some_and(|expected| *expected != old_state) {
-        return Err(MethodError::new("stateMismatch"));
-    }
+    call.set.check_state(&old_state)?;
     let mut outcome = Outcome::default();
-    for (creation_id, properties) in &call.create {
+    for (creation_id, properties) in &call.set.create {
         match create(context, &account, creation_id, properties) {
             Ok(submission) => outcome.add_created(context, creation_id, &submission),
-            Err(error) => {
-                outcome.not_created.insert(creation_id.clone(), error.to_json());
-            }
+            Err(error) => outcome.created.push((creation_id.clone(), Err(error))),
         }
     }
-    for (id, patch) in &call.update {
+    for (id, patch) in &call.set.update {
         let resolved = context.resolve_id(id).ok_or_else(|| SetError::new("notFound"));
         match resolved.and_then(|id: String| update(context, &account, &id, patch)) {
             Ok(submission) => {
-                outcome.updated.insert(submission.id(), Value::Null);
+                outcome.updated.push((submission.id(), Ok(Value::Null)));
                 outcome.emails.push((submission.id(), submission.email));
             }
-            Err(error) => {
-                outcome.not_updated.insert(id.clone(), error.to_json());
-            }
+            Err(error) => outcome.updated.push((id.clone(), Err(error))),
         }
     }
-    for id in &call.destroy {
+    for id in &call.set.destroy {
         let resolved = context.resolve_id(id).ok_or_else(|| SetError::new("notFound"));
         match resolved.and_then(|id: String| destroy(context, &account, &id)) {
             Ok(submission) => {
-                outcome.destroyed.push(json!(submission.id()));
+                outcome.destroyed.push((submission.id(), Ok(())));
                 outcome.emails.push((submission.id(), submission.email));
             }
-            Err(error) => {
-                outcome.not_destroyed.insert(id.clone(), error.to_json());
-            }
+            Err(error) => outcome.destroyed.push((id.clone(), Err(error))),
         }
     }
     let new_state = current_state(context, &account)?;
     outcome.change_emails(context, &call);
-    let some = |map: Map<String, Value>| if map.is_empty() { Value::Null } else { Value::Object(map) };
-    let reply = json!({
-        "accountId": call.account_id,
-        "oldState": old_state,
-        "newState": new_state,
-        "created": some(outcome.created),
-        "updated": some(outcome.updated),
-        "destroyed": if outcome.destroyed.is_empty() { Value::Null } else { json!(outcome.destroyed) },
-        "notCreated": some(outcome.not_created),
-        "notUpdated": some(outcome.not_updated),
-        "notDestroyed": some(outcome.not_destroyed),
-    });
-    match reply {
-        Value::Object(reply) => Ok(reply),
-        _ => Err(MethodError::new("serverFail")),
-    }
+    let mut reply = call.set.reply(&old_state, &new_state);
+    add_outcomes(&mut reply, ["created", "notCreated"], outcome.created.iter().map(|(id, one)| (id, one.clone())));
+    add_outcomes(&mut reply, ["updated", "notUpdated"], outcome.updated.iter().map(|(id, one)| (id, one.clone())));
+    add_destroyed(&mut reply, outcome.destroyed.iter().map(|(id, one)| (id, one.clone())));
+    Ok(reply)
 }
 
 fn current_state(context: &mut Context<'_>, account: &Account) -> MethodResult<String> {
@@ -142,7 +106,7 @@ impl Outcome {
         let queued = context.services.outbox.queued_message(&submission.queue_id());
         let mut object = submission.to_json(queued.as_ref(), context.services.clock.now());
         object.retain(|name, _| !["identityId", "emailId"].contains(&name.as_str()));
-        self.created.insert(creation_id.to_owned(), Value::Object(object));
+        self.created.push((creation_id.to_owned(), Ok(Value::Object(object))));
         context.created_ids.insert(creation_id.to_owned(), submission.id());
         self.emails.push((format!("#{creation_id}"), submission.email.clone()));
         self.emails.push((submission.id(), submission.email.clone()));
@@ -159,7 +123,7 @@ impl Outcome {
             return;
         }
         let mut arguments = Map::new();
-        arguments.insert("accountId".to_owned(), json!(call.account_id));
+        arguments.insert("accountId".to_owned(), json!(call.set.account_id));
         arguments.insert("update".to_owned(), Value::Object(update));
         arguments.insert("destroy".to_owned(), json!(destroy));
         match email_set::run(context, Arguments::new(arguments)) {
@@ -193,11 +157,13 @@ fn create(
     // The envelope as the client has sent it: the time of a release is relative.
     let given = &properties["envelope"];
     let request = format!("{creation_id}\0{identity}\0{email}\0{given}");
-    let request = blake3::hash(request.as_bytes()).to_hex()[..32].to_owned();
+    let digest = blake3::hash(request.as_bytes());
+    let request = digest.to_hex()[..32].to_owned();
+    let _running = context.services.running_requests.begin(&digest);
     let all = {
         let snapshot = account.file.snapshot()?;
         context.wait_for(snapshot.ticket());
-        Submission::all(snapshot.reading()).map_err(server_error)?
+        Submission::all(snapshot.reading())?
     };
     let is_repeated = |earlier: &&Submission| {
         let is_alive = !earlier.is_canceled && !earlier.is_destroyed;
@@ -273,12 +239,12 @@ fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -
     let identity = context.resolve_id(text("identityId")).ok_or_else(unknown)?;
     let absent = || SetError::invalid_properties(&["emailId"], "there is no such message");
     let email = context.resolve_id(text("emailId")).ok_or_else(absent)?;
-    let view = context.view(account).map_err(server_error)?;
+    let view = context.view(account)?;
     let identities = IdentityList::load(context.services, context.caller, account, &view.snapshot);
-    let identities = identities.map_err(server_error)?.effective();
+    let identities = identities?.effective();
     let identity = identities.into_iter().find(|one| one.id == identity).ok_or_else(unknown)?;
     let row = view.table.email(&email).ok_or_else(absent)?;
-    let raw = view.raw(row).map_err(server_error)?.ok_or_else(|| SetError::new("invalidEmail"))?;
+    let raw = view.raw(row)?.ok_or_else(|| SetError::new("invalidEmail"))?;
     let thread = row.thread.to_string();
     drop(view);
     let now = context.services.clock.now();
@@ -324,13 +290,8 @@ fn destroy(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Sub
 fn find(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submission, SetError> {
     let snapshot = account.file.snapshot()?;
     context.wait_for(snapshot.ticket());
-    let found = Submission::find(snapshot.reading(), id).map_err(server_error)?;
+    let found = Submission::find(snapshot.reading(), id)?;
     found.ok_or_else(|| SetError::new("notFound"))
-}
-
-/// Returns the error of an object for that of a method.
-fn server_error(error: MethodError) -> SetError {
-    SetError { kind: error.kind, description: error.description, more: Vec::new() }
 }
 
 /// Returns the error for a message that was refused (RFC 8621 §7.5).

@@ -10,37 +10,21 @@ use mail::identities::{
     EffectiveIdentity, IdentityInfo, IdentitySettings, StoredIdentities, StoredIdentity, own_address,
 };
 use mail::profile::modseq_of;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::set_call::SetCall;
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::email_write::add_outcomes;
+use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodError, MethodResult, SetError};
 use crate::identities::{SETTABLE, format_state, parse_settings, profile_of, to_json};
 use crate::limits::IDENTITIES_CREATED_MAX;
 use crate::patch::Patch;
 use crate::profile;
 
-/// The arguments of a call.
-struct Call {
-    account_id: String,
-    if_in_state: Option<String>,
-    create: Map<String, Value>,
-    update: Map<String, Value>,
-    destroy: Vec<String>,
-}
-
 /// Runs the method.
-pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let call = Call {
-        account_id: arguments.account_id()?,
-        if_in_state: arguments.text("ifInState")?,
-        create: arguments.object("create")?.unwrap_or_default(),
-        update: arguments.object("update")?.unwrap_or_default(),
-        destroy: arguments.texts("destroy")?.unwrap_or_default(),
-    };
-    arguments.finish()?;
-    context.check_set_count(call.create.len() + call.update.len() + call.destroy.len())?;
+pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = SetCall::parse(context, arguments)?;
     let account = context.writable_account(&call.account_id)?;
     let directory = context.services.accounts.identities(context.caller)?;
     let database = account.file.database();
@@ -53,9 +37,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     };
     let mut edit = None;
     let states = profile::update(context, &account, &profile_of(&account)?, |note| {
-        if call.if_in_state.as_ref().is_some_and(|expected| *expected != to_state(modseq_of(note))) {
-            return Err(MethodError::new("stateMismatch"));
-        }
+        call.check_state(&to_state(modseq_of(note)))?;
         let stored = StoredIdentities::read(note, database);
         let mut done = IdentityEdit::new(stored.clone(), &directory);
         done.run(&call, &new_id, &mut created_ids);
@@ -65,16 +47,10 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     })?;
     context.created_ids = created_ids;
     let edit = edit.ok_or_else(|| MethodError::new("serverFail"))?;
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(call.account_id));
-    reply.insert("oldState".to_owned(), json!(to_state(states.old)));
-    reply.insert("newState".to_owned(), json!(to_state(states.new)));
+    let mut reply = call.reply(&to_state(states.old), &to_state(states.new));
     add_outcomes(&mut reply, ["created", "notCreated"], edit.created.iter().map(|(id, done)| (id, done.clone())));
     add_outcomes(&mut reply, ["updated", "notUpdated"], edit.updated.iter().map(|(id, done)| (id, done.clone())));
-    let gone: Vec<&String> = edit.destroyed.iter().filter(|(_, done)| done.is_ok()).map(|(id, _)| id).collect();
-    let failed = edit.destroyed.iter().filter(|(_, done)| done.is_err()).map(|(id, done)| (id, done.clone()));
-    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], failed);
-    reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
+    add_destroyed(&mut reply, edit.destroyed.iter().map(|(id, done)| (id, done.clone())));
     Ok(reply)
 }
 
@@ -86,7 +62,7 @@ struct IdentityEdit<'d> {
     directory: &'d [IdentityInfo],
     created: Outcomes,
     updated: Outcomes,
-    destroyed: Outcomes,
+    destroyed: Vec<(String, Result<(), SetError>)>,
 }
 
 impl<'d> IdentityEdit<'d> {
@@ -94,7 +70,7 @@ impl<'d> IdentityEdit<'d> {
         Self { stored, directory, created: Vec::new(), updated: Vec::new(), destroyed: Vec::new() }
     }
 
-    fn run(&mut self, call: &Call, new_id: &str, created_ids: &mut BTreeMap<String, String>) {
+    fn run(&mut self, call: &SetCall, new_id: &str, created_ids: &mut BTreeMap<String, String>) {
         for (index, (creation_id, object)) in call.create.iter().enumerate() {
             let outcome = self.create(format!("{new_id}{index:x}"), object);
             if let Some(id) = outcome.as_ref().ok().and_then(|object| object["id"].as_str()) {
@@ -116,7 +92,7 @@ impl<'d> IdentityEdit<'d> {
         }
         for id in &call.destroy {
             let resolved = resolve(id).ok_or_else(|| SetError::new("notFound"));
-            let outcome = resolved.and_then(|resolved| self.destroy(&resolved)).map(|()| Value::Null);
+            let outcome = resolved.and_then(|resolved| self.destroy(&resolved));
             self.destroyed.push((id.clone(), outcome));
         }
     }

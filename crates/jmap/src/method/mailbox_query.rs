@@ -7,19 +7,16 @@ use std::collections::{HashMap, HashSet};
 
 use mail::casemap::fold;
 use mail::mailbox_list::{Mailbox, MailboxList};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::account::AccountView;
 use crate::arguments::Arguments;
+use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
-use crate::limits::COMPARATORS_MAX;
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 use crate::state;
-
-/// A comparator: the property, and whether the order is ascending.
-type Comparator = (String, bool);
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -32,12 +29,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let found = query.list(view.table.mailboxes());
     let find = |id: &str| found.iter().position(|mailbox| mailbox.id == id);
     let id_at = |index: usize| found.get(index).map(|mailbox| mailbox.id.clone());
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(state_of(&view)));
-    reply.insert("canCalculateChanges".to_owned(), json!(true));
-    reply.extend(window.answer(found.len(), find, id_at)?);
-    Ok(reply)
+    let state = state_of(&view);
+    let list = QueriedList { account_id: &account_id, state: &state, can_calculate_changes: true };
+    window.answer(&list, found.len(), find, id_at)
 }
 
 /// Returns the state of all lists of mailboxes.
@@ -58,7 +52,7 @@ impl MailboxQuery {
     pub(super) fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
         Ok(Self {
             filter: FilterTree::parse(arguments.value("filter").as_ref(), &Test::parse)?,
-            sort: parse_sort(&arguments.list("sort")?.unwrap_or_default())?,
+            sort: Comparator::parse_all(arguments, &["name", "sortOrder", "parentId"])?,
             sorts_as_tree: arguments.flag("sortAsTree")?,
             filters_as_tree: arguments.flag("filterAsTree")?,
         })
@@ -75,7 +69,9 @@ impl MailboxQuery {
             matching = with_matching_parents(list, &matching);
         }
         let mut all: Vec<&Mailbox> = list.all().collect();
-        all.sort_by(|a, b| compare(a, b, &self.sort).then_with(|| a.id.cmp(&b.id)));
+        all.sort_by(|a, b| {
+            Comparator::compare(&self.sort, |property| compare(property, a, b)).then_with(|| a.id.cmp(&b.id))
+        });
         if self.sorts_as_tree {
             all = as_tree(&all);
         }
@@ -89,41 +85,12 @@ impl MailboxQuery {
     }
 }
 
-/// Parses the argument `sort`.
-fn parse_sort(sort: &[Value]) -> MethodResult<Vec<Comparator>> {
-    let invalid = || MethodError::invalid_arguments("a comparator is not valid");
-    let unsupported = |reason: &str| MethodError::described("unsupportedSort", reason);
-    if sort.len() > COMPARATORS_MAX {
-        return Err(unsupported("there are too many comparators"));
+fn compare(property: &str, a: &Mailbox, b: &Mailbox) -> Ordering {
+    match property {
+        "name" => fold(&a.name).cmp(&fold(&b.name)),
+        "parentId" => a.parent.cmp(&b.parent),
+        _ => a.sort_order.cmp(&b.sort_order),
     }
-    let mut comparators = Vec::new();
-    for value in sort {
-        let property = value.get("property").and_then(Value::as_str).ok_or_else(invalid)?;
-        if !["name", "sortOrder", "parentId"].contains(&property) {
-            return Err(unsupported("mailboxes cannot be sorted by this property"));
-        }
-        let is_ascending = match value.get("isAscending") {
-            None | Some(Value::Null) => true,
-            Some(value) => value.as_bool().ok_or_else(invalid)?,
-        };
-        comparators.push((property.to_owned(), is_ascending));
-    }
-    Ok(comparators)
-}
-
-fn compare(a: &Mailbox, b: &Mailbox, sort: &[Comparator]) -> Ordering {
-    for (property, is_ascending) in sort {
-        let order = match property.as_str() {
-            "name" => fold(&a.name).cmp(&fold(&b.name)),
-            "parentId" => a.parent.cmp(&b.parent),
-            _ => a.sort_order.cmp(&b.sort_order),
-        };
-        let order = if *is_ascending { order } else { order.reverse() };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    Ordering::Equal
 }
 
 /// Returns mailboxes in the same order, but each followed by those below it.

@@ -24,15 +24,14 @@ use super::mailbox_get;
 use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
 use crate::context::Context;
-use crate::email_write::add_outcomes;
-use crate::error::{MethodError, MethodResult, SetError};
+use crate::email_write::{add_destroyed, add_outcomes};
+use crate::error::{MethodResult, SetError};
 use crate::patch::Patch;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let call = Call::parse(arguments)?;
-    context.check_set_count(call.create.len() + call.update.len() + call.destroy.len())?;
-    let account = context.writable_account(&call.account_id)?;
+    let call = Call::parse(context, arguments)?;
+    let account = context.writable_account(&call.set.account_id)?;
     let first_state = emptying::run(context, &account, &call)?;
     let mut set = MailboxSet::default();
     let old_state = match call.split_at_creations() {
@@ -66,17 +65,11 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
         Some(_) if is_subscribing => view.mailbox_state(),
         Some(modseq) => account.file.database().modseq_to_client(modseq).to_string(),
     };
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(call.account_id));
-    reply.insert("oldState".to_owned(), json!(old_state));
-    reply.insert("newState".to_owned(), json!(new_state));
+    let mut reply = call.set.reply(&old_state, &new_state);
     add_outcomes(&mut reply, ["created", "notCreated"], outcomes.iter().map(|(id, result)| (id, result.clone())));
     let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|_| Value::Null)));
     add_outcomes(&mut reply, ["updated", "notUpdated"], updated);
-    let destroyed: Vec<&String> = set.destroyed.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id).collect();
-    let failed = set.destroyed.iter().filter_map(|(id, result)| Some((id, Err(result.clone().err()?))));
-    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], failed);
-    reply.insert("destroyed".to_owned(), if destroyed.is_empty() { Value::Null } else { json!(destroyed) });
+    add_destroyed(&mut reply, set.destroyed.iter().map(|(id, result)| (id, result.clone())));
     Ok(reply)
 }
 
@@ -106,17 +99,17 @@ impl MailboxSet {
         let mut transaction = account.file.mail().databases().transaction(&accesses)?;
         let view = context.view(account)?;
         let old_state = view.mailbox_state();
-        if !call.removes_emails && call.if_in_state.as_ref().is_some_and(|state| *state != old_state) {
-            return Err(MethodError::new("stateMismatch"));
+        if !call.removes_emails {
+            call.set.check_state(&old_state)?;
         }
         self.tree = MailboxTree::new(view.table.mailboxes());
         drop(view);
         let mut writer = transaction.writer(0);
         // A mailbox may be created below one that is created later in the call.
-        let mut waiting: Vec<(&String, &Value)> = call.create.iter().collect();
+        let mut waiting: Vec<(&String, &Value)> = call.set.create.iter().collect();
         while !waiting.is_empty() {
             let count = waiting.len();
-            let is_ready = |object: &Value| self.is_parent_known(object, &call.create);
+            let is_ready = |object: &Value| self.is_parent_known(object, &call.set.create);
             let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, object)| is_ready(object));
             let is_stuck = ready.is_empty();
             waiting = rest;
@@ -127,8 +120,8 @@ impl MailboxSet {
             }
             assert!(waiting.len() < count, "each round makes some of the mailboxes");
         }
-        for (id, patch) in &call.update {
-            let result = match call.destroy.contains(id) {
+        for (id, patch) in &call.set.update {
+            let result = match call.set.destroy.contains(id) {
                 true => Err(SetError::new("willDestroy")),
                 false => self.update(context, id, patch),
             };
@@ -140,7 +133,7 @@ impl MailboxSet {
                 *result = Err(error.clone());
             }
         }
-        self.destroy_all(context, &mut writer, &call.destroy);
+        self.destroy_all(context, &mut writer, &call.set.destroy);
         let ticket = transaction.commit()?;
         context.wait_for(ticket);
         Ok(old_state)

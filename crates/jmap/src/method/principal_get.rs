@@ -19,8 +19,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     open_account(context, &call.account_id)?;
     let services = context.services;
     let caller = context.caller;
-    let state = services.principals.state()?;
     let accounts = OwnedAccounts::load(services, caller)?;
+    let state = accounts.principals_state(services, caller)?;
     let mut all = Vec::new();
     if call.ids.is_none() {
         services.principals.for_each(&[], &mut |info| all.push(info.id.clone()))?;

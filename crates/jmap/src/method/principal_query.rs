@@ -5,17 +5,17 @@
 use std::cmp::Ordering;
 
 use mail::casemap::fold;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;
 use crate::changes::{ListChanges, ListChangesCall};
+use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
-use crate::limits::COMPARATORS_MAX;
 use crate::owned_accounts::{OwnedAccounts, PrincipalTest, open_account};
 use crate::principal::PrincipalInfo;
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 
 /// Runs `/query`.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -24,15 +24,12 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     open_account(context, &account_id)?;
-    let state = context.services.principals.state()?;
-    let found = query.list(context)?;
+    let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    let state = accounts.principals_state(context.services, context.caller)?;
+    let found = query.list(context, &accounts)?;
     let find = |id: &str| found.iter().position(|info| info.id == id);
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(state));
-    reply.insert("canCalculateChanges".to_owned(), json!(false));
-    reply.extend(window.answer(found.len(), find, |index| found.get(index).map(|info| info.id.clone()))?);
-    Ok(reply)
+    let list = QueriedList { account_id: &account_id, state: &state, can_calculate_changes: false };
+    window.answer(&list, found.len(), find, |index| found.get(index).map(|info| info.id.clone()))
 }
 
 /// Runs `/queryChanges`.
@@ -40,11 +37,12 @@ pub(super) fn run_changes(context: &mut Context<'_>, mut arguments: Arguments) -
     let query = PrincipalQuery::parse(&mut arguments)?;
     let call = ListChangesCall::parse(arguments)?;
     open_account(context, &call.account_id)?;
-    let state = context.services.principals.state()?;
+    let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    let state = accounts.principals_state(context.services, context.caller)?;
     if call.since != state {
         return Err(MethodError::new("cannotCalculateChanges"));
     }
-    let total = query.list(context)?.len();
+    let total = query.list(context, &accounts)?.len();
     call.answer(ListChanges { removed: [].into(), added: Vec::new(), total, new_state: state })
 }
 
@@ -54,32 +52,23 @@ struct PrincipalQuery {
     sort: Vec<Comparator>,
 }
 
-struct Comparator {
-    property: String,
-    is_ascending: bool,
-}
-
 impl PrincipalQuery {
     fn parse(arguments: &mut Arguments) -> MethodResult<Self> {
         let filter = FilterTree::parse(arguments.value("filter").as_ref(), &PrincipalTest::parse)?;
-        let sort = parse_sort(&arguments.list("sort")?.unwrap_or_default())?;
+        let sort = Comparator::parse_all(arguments, &["id", "name", "email", "type"])?;
         Ok(Self { filter, sort })
     }
 
-    fn list(&self, context: &Context<'_>) -> MethodResult<Vec<PrincipalInfo>> {
-        let accounts = OwnedAccounts::load(context.services, context.caller)?;
+    fn list(&self, context: &Context<'_>, accounts: &OwnedAccounts) -> MethodResult<Vec<PrincipalInfo>> {
         let mut found = Vec::new();
         context.services.principals.for_each(&self.texts(), &mut |info| {
-            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(info, &accounts)));
+            let met = self.filter.evaluate(&mut |test| Ok::<_, MethodError>(test.is_met(info, accounts)));
             if met.unwrap_or(false) {
                 found.push(info.clone());
             }
         })?;
         found.sort_by_cached_key(|info| (fold(&info.name), info.id.clone()));
-        found.sort_by(|a, b| {
-            let by = self.sort.iter().map(|comparator| comparator.compare(a, b)).find(|order| order.is_ne());
-            by.unwrap_or(Ordering::Equal)
-        });
+        found.sort_by(|a, b| Comparator::compare(&self.sort, |property| compare(property, a, b)));
         Ok(found)
     }
 
@@ -96,30 +85,11 @@ impl PrincipalQuery {
     }
 }
 
-impl Comparator {
-    fn compare(&self, a: &PrincipalInfo, b: &PrincipalInfo) -> Ordering {
-        let order = match self.property.as_str() {
-            "name" => fold(&a.name).cmp(&fold(&b.name)),
-            "email" => a.email.cmp(&b.email),
-            "type" => a.kind.name().cmp(b.kind.name()),
-            _ => a.id.cmp(&b.id),
-        };
-        if self.is_ascending { order } else { order.reverse() }
+fn compare(property: &str, a: &PrincipalInfo, b: &PrincipalInfo) -> Ordering {
+    match property {
+        "name" => fold(&a.name).cmp(&fold(&b.name)),
+        "email" => a.email.cmp(&b.email),
+        "type" => a.kind.name().cmp(b.kind.name()),
+        _ => a.id.cmp(&b.id),
     }
-}
-
-fn parse_sort(comparators: &[Value]) -> MethodResult<Vec<Comparator>> {
-    if comparators.len() > COMPARATORS_MAX {
-        return Err(MethodError::described("unsupportedSort", "there are too many comparators"));
-    }
-    let parse = |comparator: &Value| {
-        let property = comparator["property"].as_str();
-        let property = property.ok_or_else(|| MethodError::invalid_arguments("a comparator has no property"))?;
-        if !["id", "name", "email", "type"].contains(&property) {
-            return Err(MethodError::described("unsupportedSort", "principals cannot be sorted by this property"));
-        }
-        let is_ascending = comparator["isAscending"].as_bool().unwrap_or(true);
-        Ok(Comparator { property: property.to_owned(), is_ascending })
-    };
-    comparators.iter().map(parse).collect()
 }

@@ -4,9 +4,10 @@
 use base::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::set_call::SetObjects;
 use crate::arguments::{Arguments, parse_utc_date};
 use crate::context::Context;
-use crate::email_write::add_outcomes;
+use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodResult, SetError};
 use crate::limits::DEVICE_CLIENT_ID_BYTES_MAX;
 use crate::push_subscriptions::{NewPushSubscription, PushOwner, PushSubscription, PushSubscriptionChange};
@@ -14,12 +15,8 @@ use crate::type_selection::TypeSelection;
 use crate::web_push::ClientKeys;
 
 /// Runs the method.
-pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let create = arguments.object("create")?.unwrap_or_default();
-    let update = arguments.object("update")?.unwrap_or_default();
-    let destroy = arguments.texts("destroy")?.unwrap_or_default();
-    arguments.finish()?;
-    context.check_set_count(create.len() + update.len() + destroy.len())?;
+pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let SetObjects { create, update, destroy } = SetObjects::parse(context, arguments)?;
     let owner = context.push_owner()?;
     let mut reply = Map::new();
     let mut created = Vec::new();
@@ -29,18 +26,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     add_outcomes(&mut reply, ["created", "notCreated"], created.into_iter());
     let updated: Vec<_> = update.iter().map(|(id, patch)| (id, update_one(context, &owner, id, patch))).collect();
     add_outcomes(&mut reply, ["updated", "notUpdated"], updated.into_iter());
-    let mut gone = Vec::new();
-    let mut failed = Map::new();
-    for id in destroy {
-        match destroy_one(context, &owner, &id) {
-            Ok(()) => gone.push(id),
-            Err(error) => {
-                failed.insert(id, error.to_json());
-            }
-        }
-    }
-    reply.insert("destroyed".to_owned(), if gone.is_empty() { Value::Null } else { json!(gone) });
-    reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
+    let destroyed: Vec<_> = destroy.iter().map(|id| (id, destroy_one(context, &owner, id))).collect();
+    add_destroyed(&mut reply, destroyed.into_iter());
     Ok(reply)
 }
 

@@ -1,26 +1,22 @@
 //! Quota/query (RFC 9425 §4.4): the list of quotas, which has at most one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::quota_get::{STORAGE, quota_of};
 use crate::arguments::Arguments;
+use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
     let filter = arguments.object("filter")?.unwrap_or_default();
-    let sort = arguments.list("sort")?.unwrap_or_default();
+    // There is at most one quota, so that any order is the same.
+    Comparator::parse_all(&mut arguments, &["name", "used"])?;
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
-    for comparator in &sort {
-        let property = comparator.get("property").and_then(Value::as_str);
-        if !property.is_some_and(|name| ["name", "used"].contains(&name)) {
-            return Err(MethodError::new("unsupportedSort"));
-        }
-    }
     let account = context.account(&account_id)?;
     let quota = quota_of(context, &account)?;
     let mut count = 0;
@@ -29,13 +25,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     {
         count = 1;
     }
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(quota.state));
-    reply.insert("canCalculateChanges".to_owned(), json!(false));
     let find = |id: &str| (count == 1 && id == STORAGE).then_some(0);
-    reply.extend(window.answer(count, find, |_| Some(STORAGE.to_owned()))?);
-    Ok(reply)
+    let list = QueriedList { account_id: &account_id, state: &quota.state, can_calculate_changes: false };
+    window.answer(&list, count, find, |_| Some(STORAGE.to_owned()))
 }
 
 fn matches(filter: &Map<String, Value>, object: &Value) -> MethodResult<bool> {

@@ -1,16 +1,17 @@
 //! ShareNotification (RFC 9670 §3), which belongs to the capability of principals. Rights are changed by access control
 //! lists, without notifications, so there never is one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
+use super::set_call::SetCall;
 use crate::arguments::Arguments;
 use crate::changes::{self, ChangesCall, ListChanges, ListChangesCall};
 use crate::context::Context;
-use crate::email_write::add_outcomes;
+use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodError, MethodResult, SetError};
 use crate::owned_accounts::open_account;
-use crate::query::Window;
+use crate::query::{QueriedList, Window};
 
 /// The state of the type and of all its lists.
 const STATE: &str = "0";
@@ -45,12 +46,8 @@ pub(super) fn run_query(context: &mut Context<'_>, mut arguments: Arguments) -> 
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     open_account(context, &account_id)?;
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("queryState".to_owned(), json!(STATE));
-    reply.insert("canCalculateChanges".to_owned(), json!(true));
-    reply.extend(window.answer(0, |_| None, |_| None)?);
-    Ok(reply)
+    let list = QueriedList { account_id: &account_id, state: STATE, can_calculate_changes: true };
+    window.answer(&list, 0, |_| None, |_| None)
 }
 
 /// Runs `/queryChanges`.
@@ -68,28 +65,17 @@ pub(super) fn run_query_changes(
 }
 
 /// Runs `/set`, by which clients dismiss notifications.
-pub(super) fn run_set(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-    let account_id = arguments.account_id()?;
-    let if_in_state = arguments.text("ifInState")?;
-    let create = arguments.object("create")?.unwrap_or_default();
-    let update = arguments.object("update")?.unwrap_or_default();
-    let destroy = arguments.texts("destroy")?.unwrap_or_default();
-    arguments.finish()?;
-    context.check_set_count(create.len() + update.len() + destroy.len())?;
-    if open_account(context, &account_id)?.is_read_only {
+pub(super) fn run_set(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+    let call = SetCall::parse(context, arguments)?;
+    if open_account(context, &call.account_id)?.is_read_only {
         return Err(MethodError::new("accountReadOnly"));
     }
-    if if_in_state.is_some_and(|expected| expected != STATE) {
-        return Err(MethodError::new("stateMismatch"));
-    }
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("oldState".to_owned(), json!(STATE));
-    reply.insert("newState".to_owned(), json!(STATE));
+    call.check_state(STATE)?;
+    let mut reply = call.reply(STATE, STATE);
     let forbidden = || SetError::described("forbidden", "only the server creates notifications");
-    add_outcomes(&mut reply, ["created", "notCreated"], create.keys().map(|id| (id, Err(forbidden()))));
-    let absent = || Err(SetError::new("notFound"));
-    add_outcomes(&mut reply, ["updated", "notUpdated"], update.keys().map(|id| (id, absent())));
-    add_outcomes(&mut reply, ["destroyed", "notDestroyed"], destroy.iter().map(|id| (id, absent())));
+    add_outcomes(&mut reply, ["created", "notCreated"], call.create.keys().map(|id| (id, Err(forbidden()))));
+    let absent = || SetError::new("notFound");
+    add_outcomes(&mut reply, ["updated", "notUpdated"], call.update.keys().map(|id| (id, Err(absent()))));
+    add_destroyed(&mut reply, call.destroy.iter().map(|id| (id, Err(absent()))));
     Ok(reply)
 }

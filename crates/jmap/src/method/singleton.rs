@@ -9,11 +9,12 @@ use notes::{AclLevel, Item, Note};
 use serde_json::{Map, Value, json};
 
 use super::get_call::GetCall;
+use super::set_call::SetCall;
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::changes::{self, ChangeSet, ChangesCall};
 use crate::context::Context;
-use crate::email_write::add_outcomes;
+use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodError, MethodResult, SetError};
 use crate::patch::Patch;
 use crate::profile;
@@ -75,15 +76,9 @@ impl Singleton {
     }
 
     /// Runs `/set`.
-    pub(super) fn set(&self, context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
-        let account_id = arguments.account_id()?;
-        let if_in_state = arguments.text("ifInState")?;
-        let create = arguments.object("create")?.unwrap_or_default();
-        let update = arguments.object("update")?.unwrap_or_default();
-        let destroy = arguments.texts("destroy")?.unwrap_or_default();
-        arguments.finish()?;
-        context.check_set_count(create.len() + update.len() + destroy.len())?;
-        let account = context.writable_account(&account_id)?;
+    pub(super) fn set(&self, context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
+        let call = SetCall::parse(context, arguments)?;
+        let account = context.writable_account(&call.account_id)?;
         // What concerns the owner of the mail file is changed by those who may change everything in it.
         if !self.is_personal && account.grant.level() < AclLevel::Editor {
             return Err(MethodError::described("forbidden", "only an Editor of the mail file may change this"));
@@ -92,14 +87,12 @@ impl Singleton {
         let mut updated: Vec<(&String, Result<Value, SetError>)> = Vec::new();
         let profile = self.profile_of(&account)?;
         let states = profile::update(context, &account, &profile, |note| {
-            if if_in_state.is_some_and(|expected| expected != to_state(modseq_of(note))) {
-                return Err(MethodError::new("stateMismatch"));
-            }
+            call.check_state(&to_state(modseq_of(note)))?;
             let mut items = None;
-            for (id, patch) in &update {
+            for (id, patch) in &call.update {
                 let changed = match id == ID {
                     false => Err(SetError::new("notFound")),
-                    true if destroy.contains(id) => Err(SetError::new("willDestroy")),
+                    true if call.destroy.contains(id) => Err(SetError::new("willDestroy")),
                     true => self.changed_items(note, patch),
                 };
                 let outcome = changed.map(|changed| {
@@ -111,15 +104,11 @@ impl Singleton {
             Ok(items)
         })?;
         let refused = |id: &String| if id == ID { SetError::new("singleton") } else { SetError::new("notFound") };
-        let mut reply = Map::new();
-        reply.insert("accountId".to_owned(), json!(account_id));
-        reply.insert("oldState".to_owned(), json!(to_state(states.old)));
-        reply.insert("newState".to_owned(), json!(to_state(states.new)));
-        let created = create.keys().map(|id| (id, Err(SetError::new("singleton"))));
+        let mut reply = call.reply(&to_state(states.old), &to_state(states.new));
+        let created = call.create.keys().map(|id| (id, Err(SetError::new("singleton"))));
         add_outcomes(&mut reply, ["created", "notCreated"], created);
         add_outcomes(&mut reply, ["updated", "notUpdated"], updated.into_iter());
-        let destroyed = destroy.iter().map(|id| (id, Err(refused(id))));
-        add_outcomes(&mut reply, ["destroyed", "notDestroyed"], destroyed);
+        add_destroyed(&mut reply, call.destroy.iter().map(|id| (id, Err(refused(id)))));
         Ok(reply)
     }
 

@@ -17,7 +17,7 @@ use super::{Answer, Service, asking_for_login};
 use crate::{Reply, RequestProblem};
 
 /// Time in which a part of a body must arrive.
-const BODY_PAUSE_MAX: Duration = Duration::from_secs(60);
+pub(super) const BODY_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 pub(super) async fn answer(
     Extension(service): Extension<Arc<Service>>,

@@ -1,9 +1,15 @@
 //! Uploads and downloads.
 //!
+//! An upload is stored while it arrives: each piece is a job of a worker, and the next one is received when it is done.
+//! So an upload takes the memory of two pieces, whatever its length. If it breaks off, a worker removes what has
+//! arrived. A download of an upload is read in pieces in the same way, when the client is ready for them.
+//!
 //! A download is what a message or an attachment has, so its sender has chosen it. The answer is therefore always a
 //! download with a policy that permits nothing: a browser neither shows it as a page of this server nor guesses its
 //! type.
 
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -11,17 +17,24 @@ use axum::body::Body;
 use axum::extract::{Path, Query, Request};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use bytes::Bytes;
+use base::sync::Mutex;
+use futures_util::stream;
 use http::RequestContext;
 use http::content::{Content, answer_with};
 use http::problem::Problem;
+use http::request_body::{BodyLimits, BodyPieces};
 use serde::Deserialize;
+use serde_json::Value;
 use store::Ticket;
+use wire::{JobLabel, JobOwner, WorkerPool};
 
-use super::api::refused_body;
+use super::api::{BODY_PAUSE_MAX, refused_body};
 use super::{Answer, Service, asking_for_login, failed, unavailable};
-use crate::blob::{self, OpenedBlob};
+use crate::Caller;
+use crate::blob::{self, FoundBlob, UploadRequest};
 use crate::error::MethodError;
+use crate::limits::TRANSFER_PIECE_BYTES;
+use crate::uploads::ArrivingUpload;
 
 /// The policy of downloads: no script, no frame, no form, even if a browser shows one as a page.
 const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
@@ -58,17 +71,92 @@ async fn receive_upload(
     let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = media_type.unwrap_or("application/octet-stream").to_owned();
     let bytes_max = usize::try_from(service.parts.services.limits.upload_bytes_max).unwrap_or(usize::MAX);
-    let received = service.body(context, headers, body, bytes_max).await.map_err(refused_body)?;
-    let of_job = caller.clone();
-    let stored = service.run(&caller, "upload", move |services| {
-        let _held = (permit, received.permit);
-        let bytes = Bytes::from(received.bytes);
-        (blob::upload(services, &of_job, &account, bytes, &media_type), Ticket::NONE)
-    });
-    let stored = stored.await?.map_err(|error| problem_of("upload", &error))?;
-    let stored = stored.map_err(|problem| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem.to_string()))?;
-    let fields = [(header::CONTENT_TYPE, "application/json")];
-    Ok((StatusCode::CREATED, fields, stored.to_string()).into_response())
+    let limits = BodyLimits { bytes_max, pause_max: BODY_PAUSE_MAX };
+    let budget = service.parts.memory.share_of(&context.peer.memory_owner());
+    let memory = (&budget, TRANSFER_PIECE_BYTES);
+    let mut pieces = BodyPieces::begin(headers, body, limits, memory).map_err(refused_body)?;
+    let mut receiver = UploadReceiver::new(service, caller, UploadRequest { account, media_type });
+    loop {
+        let piece = pieces.next().await.map_err(refused_body)?;
+        if let Some(stored) = receiver.take(piece.bytes, piece.is_last).await? {
+            drop(permit);
+            let fields = [(header::CONTENT_TYPE, "application/json")];
+            return Ok((StatusCode::CREATED, fields, stored.to_string()).into_response());
+        }
+    }
+}
+
+/// An upload that arrives. If it is dropped before it is stored, a worker removes what has arrived.
+struct UploadReceiver<'s> {
+    service: &'s Service,
+    caller: Caller,
+    request: UploadRequest,
+    /// Locked by the job that works on it. `None` before the first piece, and when the upload is stored.
+    arriving: Arc<Mutex<Option<ArrivingUpload>>>,
+    is_stored: bool,
+}
+
+impl<'s> UploadReceiver<'s> {
+    fn new(service: &'s Service, caller: Caller, request: UploadRequest) -> Self {
+        Self { service, caller, request, arriving: Arc::default(), is_stored: false }
+    }
+
+    /// Stores a piece. After the last one, returns the object that tells the client about the upload, which is durable
+    /// then.
+    async fn take(&mut self, piece: Vec<u8>, is_last: bool) -> Result<Option<Value>, Problem> {
+        let mut stored = self.step(piece, is_last).await?;
+        while is_last && stored.is_none() {
+            stored = self.step(Vec::new(), true).await?;
+        }
+        self.is_stored = is_last;
+        Ok(stored)
+    }
+
+    async fn step(&self, piece: Vec<u8>, is_last: bool) -> Result<Option<Value>, Problem> {
+        let caller = self.caller.clone();
+        let request = self.request.clone();
+        let arriving = Arc::clone(&self.arriving);
+        let done = self.service.run(&self.caller, "upload", move |services| {
+            let mut arriving = arriving.lock();
+            let done = if piece.is_empty() && arriving.is_some() {
+                Ok(())
+            } else {
+                blob::receive_piece(services, (&caller, &request), &mut arriving, &piece)
+            };
+            let done = done.and_then(|()| match is_last {
+                true => blob::finish_upload(services, (&caller, &request), &mut arriving),
+                false => Ok(None),
+            });
+            match done {
+                Ok(Some((stored, ticket))) => (Ok(Some(stored)), ticket),
+                Ok(None) => (Ok(None), Ticket::NONE),
+                Err(error) => (Err(error), Ticket::NONE),
+            }
+        });
+        done.await?.map_err(|error| problem_of("upload", &error))
+    }
+}
+
+impl Drop for UploadReceiver<'_> {
+    fn drop(&mut self) {
+        if !self.is_stored {
+            let label = JobLabel::new(JobOwner::account(&self.caller.login), "jmap", "upload");
+            abandon(&self.service.parts.pool, label, &self.arriving);
+        }
+    }
+}
+
+/// Lets a worker remove what has arrived of an upload. If no worker can, the store does it after the grace period,
+/// because nothing may block here.
+fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<ArrivingUpload>>>) {
+    let of_job = Arc::clone(arriving);
+    let queued = pool.spawn(label, move || drop(of_job.lock().take()));
+    // A job that has the lock has a reference of its own, and removes the content at its end.
+    if queued.is_err()
+        && let Some(mut arriving) = arriving.try_lock()
+    {
+        arriving.take().map(ArrivingUpload::leave);
+    }
 }
 
 pub(super) async fn download(
@@ -88,10 +176,11 @@ pub(super) async fn download(
                 Err(error) => (Err(error), Ticket::NONE),
             }
         });
-        let OpenedBlob { bytes, media_type, .. } = opened.await?.map_err(|error| problem_of("download", &error))?;
-        let wanted = query.accept.unwrap_or(media_type);
+        let found = opened.await?.map_err(|error| problem_of("download", &error))?;
+        let wanted = query.accept.unwrap_or_else(|| found.media_type().to_owned());
         let media_type = blob::safe_media_type(&wanted);
-        let mut response = answer_with(&headers, Content { bytes, media_type: &media_type, tag: &tag });
+        let content = Content { length: found.size(), media_type: &media_type, tag: &tag };
+        let mut response = answer_with(&headers, content, |range| body_of(&service, caller, found, range));
         let fields = response.headers_mut();
         if let Ok(disposition) = HeaderValue::from_str(&blob::content_disposition(&name)) {
             fields.insert(header::CONTENT_DISPOSITION, disposition);
@@ -104,9 +193,38 @@ pub(super) async fn download(
     answered.await.unwrap_or_else(|problem| asking_for_login(problem, &headers))
 }
 
+/// Returns the body with a range of a blob.
+fn body_of(service: &Arc<Service>, caller: Caller, found: FoundBlob, range: Range<u64>) -> Body {
+    if let FoundBlob::Whole(blob) = &found {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(blob.bytes.len());
+        return Body::from(blob.bytes.slice(place(range.start)..place(range.end)));
+    }
+    let service = Arc::clone(service);
+    let found = Arc::new(found);
+    Body::from_stream(stream::try_unfold(range, move |range| {
+        let service = Arc::clone(&service);
+        let caller = caller.clone();
+        let found = Arc::clone(&found);
+        async move {
+            if range.is_empty() {
+                return Ok(None);
+            }
+            let next = range.end.min(range.start + TRANSFER_PIECE_BYTES as u64);
+            let piece = range.start..next;
+            let read = service.run(&caller, "download", move |services| (found.read(services, piece), Ticket::NONE));
+            match read.await {
+                Ok(Ok(Some(bytes))) => Ok(Some((bytes, next..range.end))),
+                Ok(Ok(None)) => Err(io::Error::other("the upload was removed")),
+                Ok(Err(_)) | Err(_) => Err(io::Error::other("the upload could not be read")),
+            }
+        }
+    }))
+}
+
 fn problem_of(command: &'static str, error: &MethodError) -> Problem {
     match error.kind {
         "accountNotFound" | "blobNotFound" => Problem::new(StatusCode::NOT_FOUND, "there is no such account or blob"),
+        "requestTooLarge" => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the upload is larger than maxSizeUpload"),
         "accountReadOnly" | "forbidden" => Problem::new(StatusCode::FORBIDDEN, "the account is read-only"),
         "serverUnavailable" => unavailable(),
         kind => failed(command, &kind),

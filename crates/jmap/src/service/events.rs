@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::state_events::{StateEvent, StateEvents, state_events};
-use super::{LoginEnd, Service, asking_for_login};
+use super::{LoginEnd, RequestLogin, Service, asking_for_login};
 use crate::limits::{EVENT_PING_MAX, EVENT_PING_MIN};
 use crate::type_selection::TypeSelection;
 
@@ -85,7 +85,7 @@ async fn begin(
     query: EventQuery,
     headers: &HeaderMap,
 ) -> Result<Sending, Problem> {
-    let (caller, login_end) = service.login(context, headers).await?;
+    let RequestLogin { caller, found } = service.login(context, headers).await?;
     let permit = service.event_sources.begin(&caller.login).ok_or_else(|| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "this account has too many event sources; close some of them")
     })?;
@@ -94,7 +94,7 @@ async fn begin(
     Ok(Sending {
         service: Arc::clone(service),
         events: state_events(service, &caller, TypeSelection::parse(&query.types), last).await?,
-        login_end,
+        login_end: service.login_end(context, &found).await?,
         is_one_event: query.closeafter == "state",
         ping,
         next_ping: Instant::now() + ping.unwrap_or(EVENT_PING_MAX),

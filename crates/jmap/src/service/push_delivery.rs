@@ -3,12 +3,15 @@
 //! One task serves all subscriptions, and holds no worker while it waits. A subscription waits for a change of one of
 //! the mail files that its person may read, then for further changes of the same moment; one job finds out what its
 //! client does not know yet. A push service that fails gets the next push later, with everything that has changed
-//! until then. At most [`PUSHES_MAX`] pushes are on their way at the same time, and one of a subscription.
+//! until then. At most [`PUSHES_MAX`] pushes are on their way at the same time, one of a subscription, and
+//! [`PUSHES_PER_HOST_MAX`] to a push service: one that does not answer delays only its own.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use base::sync::Mutex;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -19,7 +22,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Service;
 use super::push_sender::{PushOutcome, PushSender};
 use crate::backend::{Caller, Scope};
-use crate::limits::{PUSH_CHECK_INTERVAL, PUSH_FAILURES_MAX, PUSH_PAUSE, PUSH_RETRY_FIRST, PUSH_RETRY_MAX, PUSHES_MAX};
+use crate::limits::{
+    PUSH_CHECK_INTERVAL, PUSH_FAILURES_MAX, PUSH_PAUSE, PUSH_RETRY_FIRST, PUSH_RETRY_MAX, PUSHES_MAX,
+    PUSHES_PER_HOST_MAX,
+};
 use crate::push::Change;
 use crate::push_messages::{self, ClientKnowledge, Prepared, PreparedMessages};
 
@@ -28,7 +34,8 @@ impl Service {
     pub async fn deliver_pushes(self: Arc<Self>, sender: PushSender) {
         let shutdown = self.parts.shutdown.clone();
         let services = Arc::clone(&self.parts.services);
-        let delivery = Delivery { service: self, sender, slots: Semaphore::new(PUSHES_MAX) };
+        let delivery =
+            Delivery { service: self, sender, slots: Semaphore::new(PUSHES_MAX), host_slots: HostSlots::default() };
         let mut served = HashSet::new();
         let mut running = FuturesUnordered::new();
         loop {
@@ -54,6 +61,25 @@ struct Delivery {
     service: Arc<Service>,
     sender: PushSender,
     slots: Semaphore,
+    host_slots: HostSlots,
+}
+
+/// The slots of each push service. Those of a service exist while one of its subscriptions refers to them.
+#[derive(Default)]
+struct HostSlots(Mutex<HashMap<String, Weak<Semaphore>>>);
+
+impl HostSlots {
+    /// Returns the slots of the service with this host and port.
+    fn of(&self, authority: &str) -> Arc<Semaphore> {
+        let mut slots = self.0.lock();
+        if let Some(known) = slots.get(authority).and_then(Weak::upgrade) {
+            return known;
+        }
+        slots.retain(|_, known| known.strong_count() > 0);
+        let new = Arc::new(Semaphore::new(PUSHES_PER_HOST_MAX));
+        slots.insert(authority.to_owned(), Arc::downgrade(&new));
+        new
+    }
 }
 
 /// What a subscription waits for.
@@ -73,7 +99,9 @@ impl Delivery {
         let mut failures = 0;
         loop {
             let waiting = {
-                // The semaphore is never closed.
+                // The semaphores are never closed. A subscription that waits for its service holds no slot of all.
+                let of_host = self.host_slots.of(&self.authority(&id));
+                let _host_slot = of_host.acquire().await;
                 let _slot = self.slots.acquire().await;
                 self.attempt(&id, &mut known, &mut failures).await
             };
@@ -142,16 +170,24 @@ impl Delivery {
         }
         let of_job = id.to_owned();
         let removed = self.service.run(&caller, "push", move |services| {
-            if let Err(error) = services.push.remove(&of_job) {
+            let removed = services.push.remove(&of_job);
+            if let Err(error) = &removed {
                 tracing::error!(target: "jmap", %error, "a push subscription could not be removed");
             }
-            ((), Ticket::NONE)
+            (removed.is_ok(), Ticket::NONE)
         });
-        // Without a worker, the subscription is found again and ends then.
+        // A subscription that could not be removed is found again, and ends then.
         match removed.await {
-            Ok(()) => Waiting::Ended,
-            Err(_) => Waiting::ForAttempt(PUSH_RETRY_FIRST),
+            Ok(true) => Waiting::Ended,
+            Ok(false) | Err(_) => Waiting::ForAttempt(PUSH_RETRY_FIRST),
         }
+    }
+
+    /// Returns the host and the port of the push service of a subscription, or nothing if there is none any more.
+    fn authority(&self, id: &str) -> String {
+        let push = &self.service.parts.services.push;
+        let target = push.get(id).and_then(|one| push.policy().target(&one.wanted.url).ok());
+        target.map(|target| target.authority).unwrap_or_default()
     }
 
     /// Returns the caller for whom a subscription is served.

@@ -1,9 +1,11 @@
 //! Sends one message to a push service (RFC 8030): one connection, one request, and the header of the answer.
 //!
 //! Every connection is made to an address that was checked after its look-up, so a name server cannot answer
-//! differently later. Redirections are not followed, the body of the answer is not read, and there is one deadline for
-//! everything.
+//! differently later. An address that does not accept a connection soon, such as one of IPv6 without a route, delays the
+//! next one by seconds only ([`PUSH_CONNECT_PAUSE`]), as in RFC 8305. Redirections are not followed, the body of the
+//! answer is not read, and there is one deadline for everything.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,15 +13,20 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, Uri, header};
+use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use wire::{ClientTls, Stream};
 
-use crate::limits::{PUSH_ADDRESSES_MAX, PUSH_ANSWER_BYTES_MAX, PUSH_LIFETIME, PUSH_RETRY_AFTER_MAX, PUSH_TIME_MAX};
+use crate::limits::{
+    PUSH_ADDRESSES_MAX, PUSH_ANSWER_BYTES_MAX, PUSH_CONNECT_PAUSE, PUSH_CONNECT_TIME_MAX, PUSH_LIFETIME,
+    PUSH_RETRY_AFTER_MAX, PUSH_TIME_MAX,
+};
 use crate::push_messages::PushMessage;
 use crate::push_target::{PushPolicy, PushTarget};
 
@@ -97,17 +104,58 @@ impl PushSender {
             Err(_) => self.resolver.addresses(&target.host).await?,
         };
         let mut reason = "the host has no address".to_owned();
-        for address in addresses.into_iter().take(PUSH_ADDRESSES_MAX) {
-            if let Err(error) = policy.check_address(target, address) {
-                reason = error.to_string();
-                continue;
-            }
-            match TcpStream::connect(SocketAddr::new(address, target.port)).await {
-                Ok(stream) => return Ok(Stream::tcp(stream)),
+        let mut permitted = Vec::new();
+        for address in alternating(addresses).into_iter().take(PUSH_ADDRESSES_MAX) {
+            match policy.check_address(target, address) {
+                Ok(()) => permitted.push(SocketAddr::new(address, target.port)),
                 Err(error) => reason = error.to_string(),
             }
         }
-        Err(reason)
+        let connected = first_success(permitted.into_iter().map(TcpStream::connect)).await;
+        connected.map(Stream::tcp).map_err(|error| error.map_or(reason, |error| error.to_string()))
+    }
+}
+
+/// Returns addresses with IPv6 and IPv4 in turn, beginning with the first one: if one of them has no route, the other one
+/// comes next.
+fn alternating(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let is_first_v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
+    let of_family = |address: &IpAddr| address.is_ipv4() == is_first_v4;
+    let (preferred, others): (Vec<IpAddr>, Vec<IpAddr>) = addresses.into_iter().partition(of_family);
+    let mut others = others.into_iter();
+    let mut ordered = Vec::new();
+    for address in preferred {
+        ordered.push(address);
+        ordered.extend(others.next());
+    }
+    ordered.extend(others);
+    ordered
+}
+
+/// Returns the result of the first attempt that succeeds. An attempt begins when one before it has failed, or after
+/// [`PUSH_CONNECT_PAUSE`] without a result, and ends after [`PUSH_CONNECT_TIME_MAX`]. If all have failed, returns the
+/// last error, or `None` if there was no attempt.
+async fn first_success<T, A>(attempts: impl Iterator<Item = A>) -> Result<T, Option<io::Error>>
+where
+    A: Future<Output = io::Result<T>>,
+{
+    let mut attempts = attempts.peekable();
+    let mut running = FuturesUnordered::new();
+    let mut failure = None;
+    loop {
+        match attempts.next() {
+            Some(attempt) => running.push(timeout(PUSH_CONNECT_TIME_MAX, attempt)),
+            None if running.is_empty() => return Err(failure),
+            None => {}
+        }
+        tokio::select! {
+            Some(ended) = running.next() => match ended {
+                Ok(Ok(result)) => return Ok(result),
+                Ok(Err(error)) => failure = Some(error),
+                Err(_) => failure = Some(io::ErrorKind::TimedOut.into()),
+            },
+            () = sleep(PUSH_CONNECT_PAUSE), if attempts.peek().is_some() => {}
+        }
     }
 }
 
@@ -145,7 +193,53 @@ fn outcome_of<B>(response: &Response<B>) -> PushOutcome {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// An address that accepts a connection after a number of seconds, or refuses it.
+    type TestAddress = (u64, bool);
+
+    async fn connect_after(number: usize, (seconds, is_accepted): TestAddress) -> io::Result<usize> {
+        sleep(Duration::from_secs(seconds)).await;
+        if is_accepted { Ok(number) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+    }
+
+    /// Checks which address is connected, or the error, and the time that this takes.
+    async fn check_connected(addresses: &[TestAddress], expected: Result<usize, Option<io::ErrorKind>>, seconds: u64) {
+        let begun = Instant::now();
+        let attempts = addresses.iter().enumerate().map(|(number, address)| connect_after(number, *address));
+        let found = first_success(attempts).await.map_err(|error| error.map(|error| error.kind()));
+        assert_eq!((found, begun.elapsed().as_secs()), (expected, seconds), "{addresses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_without_a_route_delays_the_next_one_by_seconds() {
+        let pause = PUSH_CONNECT_PAUSE.as_secs();
+        let never: TestAddress = (3_600, true);
+        check_connected(&[(0, true), (0, true)], Ok(0), 0).await;
+        check_connected(&[never, (0, true)], Ok(1), pause).await;
+        check_connected(&[never, never, (1, true)], Ok(2), 2 * pause + 1).await;
+        check_connected(&[(0, false), (1, true)], Ok(1), 1).await;
+        // A slow address is not given up when the next one begins.
+        check_connected(&[(pause + 1, true), never], Ok(0), pause + 1).await;
+        check_connected(&[(0, false), (1, false)], Err(Some(io::ErrorKind::ConnectionRefused)), 1).await;
+        check_connected(&[never], Err(Some(io::ErrorKind::TimedOut)), PUSH_CONNECT_TIME_MAX.as_secs()).await;
+        check_connected(&[], Err(None), 0).await;
+    }
+
+    #[test]
+    fn addresses_of_both_families_alternate() {
+        let check = |addresses: &[&str], expected: &[&str]| {
+            let parse = |text: &&str| text.parse::<IpAddr>().expect("an address");
+            let found = alternating(addresses.iter().map(parse).collect());
+            assert_eq!(found, expected.iter().map(parse).collect::<Vec<_>>());
+        };
+        check(&["::1", "::2", "::3", "192.0.2.1", "192.0.2.2"], &["::1", "192.0.2.1", "::2", "192.0.2.2", "::3"]);
+        check(&["192.0.2.1", "::1", "::2"], &["192.0.2.1", "::1", "::2"]);
+        check(&["192.0.2.1", "192.0.2.2"], &["192.0.2.1", "192.0.2.2"]);
+        check(&[], &[]);
+    }
 
     #[test]
     fn statuses_decide_about_the_subscription() {

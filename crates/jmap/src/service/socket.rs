@@ -5,8 +5,10 @@
 //! session of a browser, and with a change of the account.
 //!
 //! A connection that waits holds no worker. Each message is a job, and up to as many of them run at the same time as an
-//! account may have requests; then nothing more is read. What arrives, and answers that wait for the client, take
-//! memory of the peer.
+//! account may have requests; then nothing more is read. What arrives takes memory of the peer until its message has
+//! been executed, and an answer takes it from the moment at which the worker has made it until it has been sent: a
+//! client that does not read cannot make the server keep answers beyond the memory of its address. While answers of
+//! [`WEBSOCKET_WAITING_BYTES_MAX`] wait, nothing more is read either. A message is a use of the session.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use base::memory::MemoryBudget;
+use base::memory::{Exhausted, MemoryBudget, MemoryPermit};
 use base::sync::Mutex;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -24,6 +26,7 @@ use http::RequestContext;
 use http::account_limits::RequestPermit;
 use http::limits::STALL_TIME_MAX;
 use http::problem::Problem;
+use http::sessions::SessionId;
 use http::upgrade::{Upgrade, UpgradedStream};
 use serde_json::{Value, json};
 use store::Ticket;
@@ -37,9 +40,13 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, error::ProtocolError
 
 use super::metered_stream::{MeteredStream, Traffic};
 use super::state_events::{StateEvent, StateEvents, state_events};
-use super::{Answer, LoginEnd, Service, asking_for_login};
+use super::{Answer, LoginEnd, RequestLogin, Service, asking_for_login};
 use crate::error::RequestProblem;
-use crate::limits::{WEBSOCKET_CLOSE_TIME_MAX, WEBSOCKET_IDLE_TIME_MAX, WEBSOCKET_PING_INTERVAL, WEBSOCKET_READ_BYTES};
+use crate::limits::{
+    WEBSOCKET_CLOSE_TIME_MAX, WEBSOCKET_IDLE_TIME_MAX, WEBSOCKET_PING_INTERVAL, WEBSOCKET_READ_BYTES,
+    WEBSOCKET_WAITING_BYTES_MAX,
+};
+use crate::type_selection::TypeSelection;
 use crate::websocket::{self, RefusedMessage};
 use crate::{Caller, Reply};
 
@@ -73,15 +80,18 @@ pub(super) async fn answer(
 
 async fn begin(service: &Arc<Service>, context: &RequestContext, mut request: Request) -> Answer {
     let headers = request.headers().clone();
-    let (caller, login_end) = service.login(context, &headers).await?;
+    let RequestLogin { caller, found } = service.login(context, &headers).await?;
     let accept = accept_key(request.method(), &headers)?;
     let permit = service.sockets.begin(&caller.login).ok_or_else(|| {
         let detail = "this account has too many connections over WebSocket; close some of them";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
     })?;
+    let login_end = service.login_end(context, &found).await?;
+    let session = found.session;
     let budget = service.parts.memory.share_of(&context.peer.memory_owner());
     let service = Arc::clone(service);
-    let serve = move |stream| Socket::serve(Login { service, caller, login_end, budget, _permit: permit }, stream);
+    let login = Login { service, caller, session, login_end, budget, _permit: permit };
+    let serve = move |stream| Socket::serve(login, stream);
     let upgrade = Upgrade::new(&mut request, serve).ok_or_else(upgrade_required)?;
     let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
     let fields = response.headers_mut();
@@ -123,10 +133,20 @@ fn upgrade_required() -> Problem {
 struct Login {
     service: Arc<Service>,
     caller: Caller,
+    /// The session by which the person is logged in, if it is one.
+    session: Option<SessionId>,
     login_end: LoginEnd,
     /// The memory of the peer.
     budget: MemoryBudget,
     _permit: RequestPermit,
+}
+
+impl Login {
+    /// Counts a use of the session. Returns `false` if it has ended.
+    fn count_use(&self) -> bool {
+        let sessions = self.service.parts.authenticator.sessions();
+        self.session.is_none_or(|session| sessions.count_use(&session).is_some())
+    }
 }
 
 /// A connection.
@@ -134,6 +154,8 @@ struct Socket {
     login: Login,
     stream: WebSocketStream<MeteredStream>,
     traffic: Arc<Mutex<Traffic>>,
+    /// The memory of the answers that wait for the client: a part of that of the peer.
+    waiting: MemoryBudget,
     /// The messages that are being executed.
     running: FuturesUnordered<Executing>,
     running_max: usize,
@@ -154,8 +176,33 @@ type Executing = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, Problem>>
 
 /// What follows from a message.
 enum Outcome {
-    Send(Vec<u8>),
-    SetEvents { message: u64, events: Option<StateEvents> },
+    Send(WaitingAnswer),
+    SetEvents {
+        message: u64,
+        events: Option<StateEvents>,
+    },
+    /// The memory of the peer has no place for the answer.
+    Exhausted,
+}
+
+/// An answer that waits for the client, and its memory.
+struct WaitingAnswer {
+    body: Vec<u8>,
+    _memory: MemoryPermit,
+}
+
+impl WaitingAnswer {
+    fn new(body: Vec<u8>, budget: &MemoryBudget) -> Result<Self, Exhausted> {
+        let memory = budget.acquire(body.len())?;
+        Ok(Self { body, _memory: memory })
+    }
+}
+
+/// A message that was executed.
+enum Executed {
+    Answer(Result<WaitingAnswer, Exhausted>),
+    EnablePush { types: TypeSelection, push_state: Option<String> },
+    DisablePush,
 }
 
 /// The end of a connection.
@@ -190,10 +237,12 @@ impl Socket {
             .max_frame_size(Some(message_bytes_max));
         let metered = MeteredStream::new(stream, Arc::clone(&traffic));
         let stream = WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await;
+        let waiting = login.budget.share(usize::MAX);
         let mut socket = Self {
             login,
             stream,
             traffic,
+            waiting,
             running: FuturesUnordered::new(),
             running_max,
             events: None,
@@ -212,10 +261,10 @@ impl Socket {
             let step = tokio::select! {
                 biased;
                 () = self.login.service.parts.shutdown.draining() => return self.finish().await,
-                () = &mut self.login.login_end => return End::Closed(CloseCode::Policy, "the login has ended"),
+                () = &mut self.login.login_end => return login_ended(),
                 Some(outcome) = self.running.next(), if !self.running.is_empty() => Step::Executed(outcome),
                 event = next_event(&mut self.events), if self.events.is_some() => Step::Changed(event),
-                message = self.stream.next(), if self.running.len() < self.running_max => Step::Received(message),
+                message = self.stream.next(), if self.may_read() => Step::Received(message),
                 () = sleep_until(self.next_ping) => Step::Ping,
             };
             let done = match step {
@@ -230,6 +279,11 @@ impl Socket {
         }
     }
 
+    /// Returns `true` if another message may be read.
+    fn may_read(&self) -> bool {
+        self.running.len() < self.running_max && self.waiting.held_bytes() < WEBSOCKET_WAITING_BYTES_MAX
+    }
+
     /// Answers what is being executed, because the server shuts down.
     async fn finish(&mut self) -> End {
         while let Some(outcome) = self.running.next().await {
@@ -242,6 +296,7 @@ impl Socket {
 
     async fn receive(&mut self, message: Option<Result<Message, Error>>) -> Result<(), End> {
         match message {
+            Some(Ok(Message::Text(_))) if !self.login.count_use() => Err(login_ended()),
             Some(Ok(Message::Text(text))) => {
                 self.execute(text);
                 Ok(())
@@ -260,27 +315,31 @@ impl Socket {
         self.last_message = Instant::now();
         let number = self.messages;
         let memory = self.traffic.lock().take_memory(&self.login.budget);
+        let waiting = self.waiting.clone();
         let service = Arc::clone(&self.login.service);
         let caller = self.login.caller.clone();
+        let session = self.login.session;
         let permit = service.requests.begin(&caller.login);
         self.running.push(Box::pin(async move {
             let of_job = caller.clone();
-            let answered = service.run(&caller, "websocket", move |services| {
-                let _held = memory;
+            let sessions = Arc::clone(service.parts.authenticator.sessions());
+            let executed = service.run(&caller, "websocket", move |services| {
+                if let Some(session) = session {
+                    sessions.record_use(&session);
+                }
                 let answer = match &permit {
                     Some(_) => websocket::answer(services, &of_job, text.as_bytes()),
                     None => websocket::refuse_for_limit(services, text.as_bytes(), "maxConcurrentRequests"),
                 };
-                let ticket = match &answer {
-                    websocket::Answer::Reply(Reply { ticket, .. }) => ticket.unwrap_or(Ticket::NONE),
-                    _ => Ticket::NONE,
-                };
-                (answer, ticket)
+                // The answer may take the memory of the message.
+                drop((text, memory));
+                take_memory(answer, &waiting)
             });
-            Ok(match answered.await? {
-                websocket::Answer::Reply(reply) => Outcome::Send(reply.body),
-                websocket::Answer::DisablePush => Outcome::SetEvents { message: number, events: None },
-                websocket::Answer::EnablePush { types, push_state } => {
+            Ok(match executed.await? {
+                Executed::Answer(Ok(answer)) => Outcome::Send(answer),
+                Executed::Answer(Err(_)) => Outcome::Exhausted,
+                Executed::DisablePush => Outcome::SetEvents { message: number, events: None },
+                Executed::EnablePush { types, push_state } => {
                     let events = state_events(&service, &caller, types, push_state.as_deref()).await?;
                     Outcome::SetEvents { message: number, events: Some(events) }
                 }
@@ -290,7 +349,8 @@ impl Socket {
 
     async fn apply(&mut self, outcome: Result<Outcome, Problem>) -> Result<(), End> {
         match outcome {
-            Ok(Outcome::Send(body)) => self.send_text(body).await,
+            Ok(Outcome::Send(answer)) => self.send_answer(answer).await,
+            Ok(Outcome::Exhausted) => Err(exhausted()),
             Ok(Outcome::SetEvents { message, events }) => {
                 if message > self.events_set_by {
                     self.events_set_by = message;
@@ -327,9 +387,12 @@ impl Socket {
     }
 
     async fn send_text(&mut self, body: Vec<u8>) -> Result<(), End> {
-        let Ok(_memory) = self.login.budget.acquire(body.len()) else {
-            return Err(End::Closed(CloseCode::Again, "too many bytes wait for this address"));
-        };
+        let answer = WaitingAnswer::new(body, &self.waiting).map_err(|_| exhausted())?;
+        self.send_answer(answer).await
+    }
+
+    /// Sends an answer, whose memory is held until the connection has taken it.
+    async fn send_answer(&mut self, WaitingAnswer { body, _memory }: WaitingAnswer) -> Result<(), End> {
         let text = String::from_utf8(body).map_err(|_| End::Closed(CloseCode::Error, "the answer is no text"))?;
         self.send(Message::text(text)).await
     }
@@ -389,6 +452,27 @@ impl Socket {
         // The connection is dropped in any case.
         let _ = timeout(WEBSOCKET_CLOSE_TIME_MAX, closing).await;
     }
+}
+
+/// Takes memory for the answer to a message. Returns it with the ticket that must be durable before it is sent.
+fn take_memory(answer: websocket::Answer, waiting: &MemoryBudget) -> (Executed, Ticket) {
+    match answer {
+        websocket::Answer::Reply(Reply { body, ticket }) => {
+            (Executed::Answer(WaitingAnswer::new(body, waiting)), ticket.unwrap_or(Ticket::NONE))
+        }
+        websocket::Answer::EnablePush { types, push_state } => {
+            (Executed::EnablePush { types, push_state }, Ticket::NONE)
+        }
+        websocket::Answer::DisablePush => (Executed::DisablePush, Ticket::NONE),
+    }
+}
+
+fn login_ended() -> End {
+    End::Closed(CloseCode::Policy, "the login has ended")
+}
+
+fn exhausted() -> End {
+    End::Closed(CloseCode::Again, "too many bytes wait for this address")
 }
 
 async fn next_event(events: &mut Option<StateEvents>) -> Option<StateEvent> {

@@ -141,7 +141,7 @@ fn objects_of_other_accounts_do_not_exist() {
         assert!(["accountNotFound", "blobNotFound"].contains(&kind), "{kind}");
     }
     let opened = jmap::blob::open_blob(&world.services, &crate::world::caller("frank"), "Aalice", blob);
-    assert_eq!(opened.expect("a Reader may").0.media_type, "message/rfc822");
+    assert_eq!(opened.expect("a Reader may").0.media_type(), "message/rfc822");
 }
 
 #[test]
@@ -173,13 +173,12 @@ fn a_blob_that_somebody_else_has_uploaded_does_not_exist() {
     let world = World::new();
     let services = &world.services;
     let caller = crate::world::caller;
-    let uploaded = jmap::blob::upload(services, &caller("dave"), "Aalice", "text".into(), "text/plain");
-    let uploaded = uploaded.expect("an Editor may").expect("it is small");
+    let uploaded = world.upload(&caller("dave"), "Aalice", b"text", "text/plain").expect("an Editor may");
     let id = uploaded["blobId"].as_str().expect("an id");
     assert!(jmap::blob::open_blob(services, &caller("dave"), "Aalice", id).is_ok());
     let opened = jmap::blob::open_blob(services, &caller("alice"), "Aalice", id);
     assert_eq!(opened.expect_err("it is dave's").kind, "blobNotFound");
-    let refused = jmap::blob::upload(services, &caller("frank"), "Aalice", "text".into(), "text/plain");
+    let refused = world.upload(&caller("frank"), "Aalice", b"text", "text/plain");
     assert_eq!(refused.expect_err("a Reader may not").kind, "accountReadOnly");
 }
 
@@ -239,7 +238,31 @@ fn a_login_with_reading_scope_changes_nothing_in_any_account() {
             let given: Vec<&str> = given.collect();
             assert_eq!(given, ["mayReadItems"], "{login}");
         }
-        let uploaded = jmap::blob::upload(&world.services, &caller, "Aalice", "text".into(), "text/plain");
+        let uploaded = world.upload(&caller, "Aalice", b"text", "text/plain");
         assert_eq!(uploaded.expect_err("it is a change").kind, "accountReadOnly");
     }
+}
+
+#[test]
+fn a_change_of_an_access_control_list_changes_the_state_of_the_principals() {
+    let world = World::new();
+    let get = || world.call("bob", "Principal/get", json!({ "accountId": "Abob", "ids": ["Palice"] }));
+    let changes = |since: &Value| {
+        let arguments = json!({ "accountId": "Abob", "sinceState": since });
+        world.calls("bob", &json!([["Principal/changes", arguments, "c"]]))[0].clone()
+    };
+    let before = get();
+    assert_eq!(before["list"][0]["accounts"], Value::Null);
+    assert_eq!(get()["state"], before["state"]);
+    assert_eq!(changes(&before["state"])[1]["newState"], before["state"]);
+    world.grant("alice", "bob", AclLevel::Reader);
+    let reader = get();
+    assert!(reader["list"][0]["accounts"]["Aalice"].is_object(), "{reader}");
+    assert_ne!(reader["state"], before["state"]);
+    assert_eq!(changes(&before["state"])[1]["type"], "cannotCalculateChanges");
+    let query = world.call("bob", "Principal/query", json!({ "accountId": "Abob" }));
+    assert_eq!(query["queryState"], reader["state"]);
+    // The rights are shown, too.
+    world.grant("alice", "bob", AclLevel::Editor);
+    assert_ne!(get()["state"], reader["state"]);
 }

@@ -4,6 +4,7 @@ use base::random::Random;
 use base::sim::SeededRandom;
 use jmap::RequestProblem;
 use jmap::limits::{JSON_DEPTH_MAX, Limits};
+use jmap::method::METHODS;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};
@@ -117,5 +118,32 @@ fn too_many_objects_are_refused() {
     );
     for response in responses.as_array().expect("responses") {
         assert_eq!(response[1]["type"], Value::from("requestTooLarge"));
+    }
+}
+
+#[test]
+fn all_set_methods_refuse_the_same_arguments() {
+    let world = World::new();
+    let many: Vec<String> = (0..51).map(|number| format!("X{number}")).collect();
+    for method in METHODS.iter().map(|method| method.name).filter(|name| name.ends_with("/set")) {
+        let has_account = method != "PushSubscription/set";
+        let check = |name: &str, value: Value, expected: &str| {
+            let mut arguments = if has_account { json!({ "accountId": "Aalice" }) } else { json!({}) };
+            arguments[name] = value;
+            let responses = world.calls("alice", &json!([[method, arguments, "c"]]));
+            assert_eq!(responses[0][1]["type"], expected, "{method} {arguments}: {responses}");
+        };
+        check("unknown", json!(1), "invalidArguments");
+        check("create", json!([]), "invalidArguments");
+        check("update", json!("x"), "invalidArguments");
+        check("destroy", json!({}), "invalidArguments");
+        check("destroy", json!([1]), "invalidArguments");
+        check("destroy", json!(many), "requestTooLarge");
+        if has_account {
+            check("accountId", Value::Null, "invalidArguments");
+            check("accountId", json!("Anone"), "accountNotFound");
+            check("ifInState", json!(7), "invalidArguments");
+            check("ifInState", json!("other"), "stateMismatch");
+        }
     }
 }

@@ -85,9 +85,8 @@ impl Player {
                 let raw = block.join("\r\n") + "\r\n";
                 let account = crate::world::account(&self.login);
                 let caller = crate::world::caller(&self.login);
-                let uploaded =
-                    jmap::blob::upload(&self.world.services, &caller, &account, raw.into_bytes().into(), media_type);
-                let object = uploaded.map_err(|error| error.kind)?.map_err(|problem| problem.to_string())?;
+                let uploaded = self.world.upload(&caller, &account, raw.as_bytes(), media_type);
+                let object = uploaded.map_err(|error| error.kind)?;
                 self.values.insert((*variable).to_owned(), object["blobId"].clone());
             }
             ["C"] => {

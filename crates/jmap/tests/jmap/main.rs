@@ -1,6 +1,6 @@
 //! Tests of `jmap` from outside: dialogues as text files over mail files in memory; several clients against a model,
 //! with replayed changes; the access matrix of all methods; bad input; the Email objects;
-//! connections over WebSocket; pushes to a service.
+//! connections over WebSocket; pushes to a service; uploads and downloads over HTTP.
 
 mod access_matrix;
 mod bad_input;
@@ -11,6 +11,7 @@ mod push;
 mod server;
 mod submission;
 mod text_search;
+mod uploads;
 mod websocket;
 mod world;
 

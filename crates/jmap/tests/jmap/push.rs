@@ -12,7 +12,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::sessions::{SessionClient, SessionLogin};
 use jmap::Caller;
 use jmap::backend::Scope;
-use jmap::limits::{PUSH_FAILURES_MAX, PUSH_SUBSCRIPTIONS_PER_PERSON_MAX, PUSH_VERIFICATION_TIME_MAX};
+use jmap::limits::{
+    OBSERVATION_RETRY, PUSH_CREATIONS_MAX, PUSH_FAILURES_MAX, PUSH_SUBSCRIPTIONS_PER_PERSON_MAX,
+    PUSH_VERIFICATION_TIME_MAX, PUSHES_MAX, PUSHES_PER_HOST_MAX,
+};
+use jmap::push::observe;
 use jmap::push_messages::PushMessage;
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
@@ -27,7 +31,7 @@ use tokio::task::JoinHandle;
 use wire::ClientTls;
 
 use crate::server::Server;
-use crate::world::{World, caller};
+use crate::world::{OWNERS, World, caller};
 
 /// A request that the push service has received.
 #[derive(Debug)]
@@ -358,7 +362,8 @@ async fn a_subscription_belongs_to_its_credential_and_ends_with_it() {
     let (server, _pushing) = start(&service).await;
     let world = &server.world;
     let client = SessionClient::new(server.address.ip(), None);
-    let login = SessionLogin { login: "alice".to_owned(), stamp: 1, password: sasl::LoginPassword::Account };
+    let password = sasl::LoginPassword::Account;
+    let login = SessionLogin { login: "alice".to_owned(), stamp: 1, password, factor: None };
     let (token, _) = server.sessions.begin(login, client).expect("a sound store");
     let session = http::sessions::SessionId::of_token(&token);
     let browser = Caller { login: "alice".to_owned(), scope: Scope::All, credential: session.name() };
@@ -500,6 +505,84 @@ async fn subscriptions_are_bounded_in_time_and_number() {
         set(&world, json!({ "destroy": [created_id(&reply)] }));
     }
     assert_eq!(kind, "rateLimit");
+}
+
+/// Returns a policy that permits services.
+fn policy_of(addresses: &[SocketAddr]) -> PushPolicy {
+    let networks = Networks::from_iter([Network::v4([127, 0, 0, 0], 8)]);
+    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    PushPolicy::new(&hosts, networks).expect("it is valid")
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_does_not_delay_others() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let silent_address = silent.local_addr().expect("an address");
+    let mut service = PushService::start().await;
+    let server = Server::start(World::with_push(policy_of(&[silent_address, service.address]))).await;
+    let world = &server.world;
+    for login in OWNERS {
+        for _ in 0..PUSH_SUBSCRIPTIONS_PER_PERSON_MAX - 1 {
+            let subscription = json!({ "deviceClientId": "d", "url": format!("http://{silent_address}/") });
+            world.call(login, "PushSubscription/set", json!({ "create": { "k": subscription } }));
+        }
+    }
+    assert!(world.services.push.all().len() > PUSHES_MAX, "they could take all slots");
+    let _pushing = tokio::spawn(Arc::clone(&server.service).deliver_pushes(sender()));
+    let mut open = Vec::new();
+    while open.len() < PUSHES_PER_HOST_MAX {
+        open.push(silent.accept().await.expect("a connection"));
+    }
+    created_id(&create(world, json!({ "url": service.url() })));
+    assert_eq!(service.next_object().await["@type"], "PushVerification");
+    let further = tokio::time::timeout(Duration::ZERO, silent.accept()).await;
+    assert!(further.is_err(), "the silent service has more connections than a service may");
+}
+
+#[test]
+fn a_change_that_cannot_be_written_changes_nothing() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let world = World::with_push(policy_of(&[address]));
+    let url = format!("http://{address}/");
+    let id = created_id(&create(&world, json!({ "url": url })));
+    let known = world.services.push.get(&id).expect("it exists");
+    world.engine.faults().set_capacity(0);
+    for _ in 0..PUSH_CREATIONS_MAX {
+        let reply = create(&world, json!({ "url": url }));
+        assert_eq!(reply["notCreated"]["k"]["type"], "serverFail", "{reply}");
+    }
+    let destroyed = set(&world, json!({ "destroy": [id] }));
+    assert_eq!(destroyed["notDestroyed"][&id]["type"], "serverFail", "{destroyed}");
+    let updated = verify(&world, &id, &json!(known.code));
+    assert_eq!(updated["notUpdated"][&id]["type"], "serverFail", "{updated}");
+    assert!(world.services.push.remove(&id).is_err());
+    assert_eq!(world.services.push.get(&id), Some(known));
+    world.engine.faults().free_disk();
+    // Attempts that failed are no creations.
+    created_id(&create(&world, json!({ "url": url })));
+    world.services.push.remove(&id).expect("a sound store");
+    assert_eq!(world.services.push.all().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_cannot_be_opened_is_observed_again() {
+    let world = World::new();
+    let hour = Duration::from_secs(3_600);
+    world.broken.lock().expect("no test panics with it").insert("Aalice".to_owned());
+    let broken = observe(&world.services, &caller("alice")).expect("the accounts are known");
+    assert!(!broken.is_complete && broken.states.states.is_empty());
+    let begun = tokio::time::Instant::now();
+    tokio::time::timeout(hour, broken.change).await.expect("it is tried again");
+    assert_eq!(begun.elapsed(), OBSERVATION_RETRY);
+    world.broken.lock().expect("no test panics with it").clear();
+    let sound = observe(&world.services, &caller("alice")).expect("the accounts are known");
+    let known = sound.states;
+    assert!(sound.is_complete && known.states.contains_key("Aalice"));
+    assert!(tokio::time::timeout(hour, sound.change).await.is_err(), "nothing changes");
+    // A client is not told all states again because an account could not be read once.
+    world.broken.lock().expect("no test panics with it").insert("Aalice".to_owned());
+    let broken = observe(&world.services, &caller("alice")).expect("the accounts are known");
+    assert_eq!(broken.with_known(&known).states, known);
 }
 
 fn message() -> PushMessage {

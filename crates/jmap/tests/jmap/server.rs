@@ -3,35 +3,51 @@
 //! All logins have the password `secret`.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::http::{HeaderName, HeaderValue, Request, Response};
+use base::Name;
 use base::memory::MemoryShares;
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::sessions::{SessionClient, SessionLogin};
-use http::{Authenticator, Front, FrontOptions, Sessions};
+use http::{Authenticator, Front, FrontOptions, SessionOptions, Sessions};
 use jmap::service::{Service, ServiceParts};
 use notes::Identity;
 use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginPassword, PasswordRequest};
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, Message};
-use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
+use wire::{JobLabel, JobOwner, Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::world::World;
 
 /// The password of everybody.
 const PASSWORD: &str = "secret";
 
+/// Number of workers.
+const WORKERS: usize = 2;
+
+/// Number of bytes that a client with a small buffer asks its system for.
+const SMALL_BUFFER_BYTES: u32 = 16 << 10;
+
 /// The origin whose pages may use the server.
 pub const PERMITTED_ORIGIN: &str = "https://app.demo.test";
 
-/// Logins with one password.
-struct OnePassword;
+/// Logins with one password. All of those that are watched end with one signal.
+struct OnePassword(SessionTermination);
+
+/// A login that is watched.
+struct Watch(SessionTermination);
+
+impl LoginWatch for Watch {
+    fn termination(&self) -> &SessionTermination {
+        &self.0
+    }
+}
 
 impl Credentials for OnePassword {
     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -43,9 +59,13 @@ impl Credentials for OnePassword {
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let identity = Arc::new(Identity::person(login.name.as_str()));
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        Ok(Box::new(Watch(self.0.clone())))
     }
 
     /// There is no login page.
@@ -65,6 +85,11 @@ pub struct Server {
     pub sessions: Arc<Sessions>,
     pub shutdown: Shutdown,
     pub service: Arc<Service>,
+    /// The memory for requests and answers.
+    pub memory: Arc<MemoryShares>,
+    pool: WorkerPool,
+    /// The end of the logins that are watched.
+    pub watched: SessionTermination,
     /// The signals that end connections because their account was changed.
     pub terminations: Arc<Mutex<Vec<SessionTermination>>>,
     /// The connections.
@@ -79,25 +104,32 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server.
+    /// Starts a server with as much memory as it wants.
     pub async fn start(world: World) -> Self {
+        Self::start_with_memory(world, MemoryShares::unlimited()).await
+    }
+
+    /// Starts a server with memory for requests and answers.
+    pub async fn start_with_memory(world: World, memory: Arc<MemoryShares>) -> Self {
         let clock = Arc::clone(&world.services.clock);
         let sessions = Arc::clone(&world.sessions);
-        let options = PoolOptions { workers: 2, ..PoolOptions::default() };
+        let options = PoolOptions { workers: WORKERS, ..PoolOptions::default() };
         let pool = WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started");
         let shutdown = Shutdown::new();
+        let watched = SessionTermination::default();
+        let accounts = Arc::new(OnePassword(watched.clone()));
         let parts = ServiceParts {
             services: Arc::clone(&world.services),
-            authenticator: Authenticator::new(Arc::new(OnePassword), pool.clone(), pool.clone(), Arc::clone(&sessions)),
+            authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), Arc::clone(&sessions)),
             pool: pool.clone(),
             store: Arc::clone(world.databases().store()),
-            memory: MemoryShares::unlimited(),
+            memory: Arc::clone(&memory),
             shutdown: shutdown.clone(),
             origins: vec![PERMITTED_ORIGIN.to_owned()],
         };
         let service = Service::new(parts);
         let routes = service.routes();
-        let front = Front::new(FrontOptions::default(), routes, MemoryShares::unlimited(), clock, shutdown.clone());
+        let front = Front::new(FrontOptions::default(), routes, Arc::clone(&memory), clock, shutdown.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let terminations: Arc<Mutex<Vec<SessionTermination>>> = Arc::default();
@@ -112,13 +144,39 @@ impl Server {
                 tasks.lock().expect("no test panics with it").push(tokio::spawn(serving));
             }
         });
-        Self { world, address, sessions, shutdown, service, terminations, served, accepting }
+        Self { world, address, sessions, shutdown, service, memory, pool, watched, terminations, served, accepting }
+    }
+
+    /// Keeps all workers busy until the result is dropped. Each has a job of another person, because one person leaves a
+    /// worker to others.
+    pub fn occupy_workers(&self) -> Vec<mpsc::Sender<()>> {
+        let occupy = |number: usize| {
+            let (occupied, released) = mpsc::channel();
+            let (pool, label) = (self.pool.clone(), label(&format!("nobody {number}")));
+            tokio::spawn(async move { pool.run(label, move || released.recv()).await.map(drop) });
+            occupied
+        };
+        (0..WORKERS).map(occupy).collect()
+    }
+
+    /// Waits until all jobs of a person that the server has begun so far have ended.
+    pub async fn finish_jobs(&self, login: &str) {
+        // With two workers, those of one person run one after another.
+        self.pool.run(label(login), || ()).await.expect("the pool runs");
+    }
+
+    /// Opens the sessions as after a restart.
+    pub fn reopen_sessions(&self) -> Arc<Sessions> {
+        let services = &self.world.services;
+        let sources = (Arc::clone(&services.clock), Arc::clone(&services.random));
+        let hub = Name::new("CN=hub/O=Demo");
+        Sessions::open(self.world.databases(), &hub, sources, SessionOptions::default()).expect("they open")
     }
 
     /// Begins a session of a person in a browser, and returns its cookie.
     pub fn begin_session(&self, login: &str) -> String {
         let client = SessionClient::new(self.address.ip(), None);
-        let login = SessionLogin { login: login.to_owned(), stamp: 0, password: LoginPassword::Account };
+        let login = SessionLogin { login: login.to_owned(), stamp: 0, password: LoginPassword::Account, factor: None };
         let (token, ticket) = self.sessions.begin(login, client).expect("a sound store");
         self.world.databases().store().durable(ticket).wait().expect("the store works");
         format!("doublet={token}")
@@ -137,6 +195,20 @@ impl Server {
     /// Opens a connection over WebSocket, or returns the answer of the server that refuses it.
     pub async fn open(&self, request: Request<()>) -> Result<Client, Box<Response<Option<Vec<u8>>>>> {
         let stream = TcpStream::connect(self.address).await.expect("the server listens");
+        Self::open_over(stream, request).await
+    }
+
+    /// Opens a connection over WebSocket of a client that buffers little of what it does not read.
+    pub async fn connect_with_small_buffer(&self, login: &str) -> Client {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(SMALL_BUFFER_BYTES).expect("the size is valid");
+        let stream = socket.connect(self.address).await.expect("the server listens");
+        let fields = [("authorization", &*basic(login)), ("sec-websocket-protocol", "jmap")];
+        let opened = Self::open_over(stream, self.handshake(&fields)).await;
+        opened.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
+    }
+
+    async fn open_over(stream: TcpStream, request: Request<()>) -> Result<Client, Box<Response<Option<Vec<u8>>>>> {
         match tokio_tungstenite::client_async(request, stream).await {
             Ok((stream, response)) => {
                 assert_eq!(response.headers()["sec-websocket-protocol"], "jmap");
@@ -152,6 +224,10 @@ impl Server {
         let fields = [("authorization", &*basic(login)), ("sec-websocket-protocol", "jmap")];
         self.open(self.handshake(&fields)).await.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
     }
+}
+
+fn label(login: &str) -> JobLabel {
+    JobLabel::new(JobOwner::account(login), "test", "test")
 }
 
 /// Returns the value of the field `Authorization` of a person.

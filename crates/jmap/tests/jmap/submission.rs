@@ -130,6 +130,20 @@ fn a_repeated_request_sends_nothing_twice() {
 }
 
 #[test]
+fn a_request_that_is_repeated_at_the_same_time_sends_nothing_twice() {
+    let world = World::new();
+    for number in 1..=20 {
+        let (email, _) = draft(&world);
+        let ids: Vec<String> = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(|| created_id(&send(&world, &email, Value::Null))));
+            threads.map(|thread| thread.join().expect("the request succeeds")).into()
+        });
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!((emails_of(&world, "bob"), world.router.list().len()), (number, number));
+    }
+}
+
+#[test]
 fn a_held_message_can_be_withdrawn_until_it_is_sent() {
     let world = World::new();
     let (email, _) = draft(&world);

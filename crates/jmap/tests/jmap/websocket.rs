@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base::Clock as _;
+use base::memory::{MemoryShares, ShareSizes};
 use futures_util::{SinkExt as _, StreamExt as _};
 use jmap::limits::{WEBSOCKET_CLOSE_TIME_MAX, WEBSOCKET_PING_INTERVAL, WEBSOCKETS_PER_ACCOUNT_MAX};
 use serde_json::{Value, json};
@@ -189,8 +191,83 @@ async fn many_requests_at_once_are_all_answered() {
     assert_eq!(answered.len(), 50);
 }
 
+/// Number of bytes of the text of the large message.
+const LARGE_TEXT_BYTES: usize = 4 << 20;
+
+/// Returns a short request whose answer has the text of the only message of alice.
+fn get_text() -> String {
+    let query = json!(["Email/query", { "accountId": "Aalice" }, "q"]);
+    let ids = json!({ "resultOf": "q", "name": "Email/query", "path": "/ids" });
+    let get = json!({
+        "accountId": "Aalice", "#ids": ids, "properties": ["bodyValues"], "fetchTextBodyValues": true,
+    });
+    let using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"];
+    json!({ "@type": "Request", "using": using, "methodCalls": [query, ["Email/get", get, "g"]] }).to_string()
+}
+
 #[tokio::test]
-async fn a_connection_ends_with_its_login_and_with_the_server() {
+async fn answers_that_wait_for_a_client_take_memory_of_its_address() {
+    let share = 4 * LARGE_TEXT_BYTES;
+    let sizes = ShareSizes { account_bytes: share, network_bytes: share, networks_bytes: share, local_bytes: share };
+    let memory = MemoryShares::new(2 * share, sizes);
+    let server = Server::start_with_memory(World::new(), memory).await;
+    let text = "x".repeat(LARGE_TEXT_BYTES);
+    server.world.deliver("alice", "INBOX", format!("Subject: x\r\n\r\n{text}\r\n").as_bytes());
+    let mut client = server.connect_with_small_buffer("alice").await;
+    let served = server.served.lock().expect("no test panics with it").pop().expect("a connection");
+    let occupied = server.occupy_workers();
+    let requests = server.world.services.limits.concurrent_requests_max as usize;
+    for _ in 0..requests {
+        client.send(&get_text()).await;
+    }
+    // The server has read all of them, and executes none yet.
+    while server.memory.total().held_bytes() < requests * get_text().len() {
+        tokio::task::yield_now().await;
+    }
+    drop(occupied);
+    server.finish_jobs("alice").await;
+    // More than one answer was made before the client reads the first one, and not all of them are kept.
+    let mut answers = 0;
+    let code = loop {
+        match client.stream.next().await.expect("the connection is open").expect("the connection is open") {
+            Message::Text(text) => {
+                assert!(text.len() > LARGE_TEXT_BYTES, "{} bytes", text.len());
+                answers += 1;
+            }
+            Message::Close(frame) => break frame.map(|frame| u16::from(frame.code)),
+            _ => {}
+        }
+        assert!(answers < requests, "the answers took no memory of the address");
+    };
+    assert_eq!(code, Some(1013));
+    drop(client);
+    served.await.expect("it does not panic").expect("the connection ends");
+    assert_eq!(server.memory.total().held_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_request_over_a_connection_is_a_use_of_the_session() {
+    let server = Server::start(World::new()).await;
+    let idle_time_max = http::SessionOptions::default().idle_time_max;
+    let cookie = server.begin_session("alice");
+    let fields = [("cookie", cookie.as_str()), JMAP];
+    let mut client = server.open(server.handshake(&fields)).await.expect("the session is valid");
+    for id in ["R1", "R2", "R3"] {
+        server.world.clock.advance(idle_time_max / 2);
+        check_echo(&mut client, id).await;
+    }
+    assert_eq!(server.sessions.list(Some("alice")).len(), 1);
+    let used = server.reopen_sessions().list(Some("alice"))[0].used;
+    assert_eq!(used, server.world.clock.now(), "the use is written");
+    // A session that has ended is not revived.
+    server.world.clock.advance(idle_time_max);
+    client.send(&echo("R4")).await;
+    assert_eq!(client.close_code().await, Some(1008));
+    assert_eq!(server.sessions.list(Some("alice")), []);
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_login() {
     let server = Server::start(World::new()).await;
     let cookie = server.begin_session("alice");
     let fields = [("cookie", cookie.as_str()), JMAP];
@@ -202,6 +279,16 @@ async fn a_connection_ends_with_its_login_and_with_the_server() {
     check_echo(&mut client, "R2").await;
     server.sessions.end_all("alice", None).expect("a sound store");
     assert_eq!(client.close_code().await, Some(1008));
+    // A login that is watched ends its connection.
+    let mut client = server.connect("alice").await;
+    check_echo(&mut client, "R2").await;
+    server.watched.terminate();
+    assert_eq!(client.close_code().await, Some(1008));
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_account_and_with_the_server() {
+    let server = Server::start(World::new()).await;
     // An account that was changed ends its connections.
     let mut client = server.connect("alice").await;
     check_echo(&mut client, "R3").await;

@@ -3,19 +3,22 @@
 //! The accounts are `alice`, `bob` and `carol`, who has a quota of 20 KiB. In the mail file of `alice`, `dave` is an
 //! Editor, `erin` an Author and `frank` a Reader; they have no mail files. The account of a login is `A` and the login.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random};
 use http::{SessionOptions, Sessions};
 use jmap::backend::{AccountRights, Accounts, IdentityInfo, Scope, Services};
+use jmap::blob::{UploadRequest, finish_upload, receive_piece};
+use jmap::error::MethodResult;
 use jmap::limits::Limits;
 use jmap::outbox::Outbox;
 use jmap::principal::{PrincipalInfo, PrincipalKind, Principals};
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
-use jmap::uploads::MemoryUploads;
+use jmap::uploads::Uploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
@@ -45,8 +48,20 @@ pub struct World {
     pub sessions: Arc<Sessions>,
     /// A number that is different after a change of the password of everybody.
     pub password_stamp: Arc<AtomicU64>,
+    /// The engine of the store, which can be made to fail.
+    pub engine: Arc<MemoryEngine>,
+    /// The accounts whose mail files cannot be opened.
+    pub broken: Arc<Mutex<BTreeSet<String>>>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
+    sources: Sources,
+}
+
+/// What outlives a restart of the server.
+struct Sources {
+    engine: Arc<MemoryEngine>,
+    clock: Arc<SimClock>,
+    random: Arc<SeededRandom>,
 }
 
 /// The full-text index, and its folder.
@@ -82,10 +97,25 @@ impl World {
     }
 
     fn create(has_index: bool, policy: PushPolicy) -> Self {
-        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
-        let store = Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens");
+        let engine = Arc::new(MemoryEngine::new(1));
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(7));
+        Self::open(Sources { engine, clock, random }, has_index, policy)
+    }
+
+    /// Restarts the server, without a full-text index and pushes.
+    pub fn restart(self) -> Self {
+        let Self { sources, services, router, sessions, mail, index, .. } = self;
+        drop((services, router, sessions, mail, index));
+        Self::open(sources, false, PushPolicy::default())
+    }
+
+    fn open(sources_kept: Sources, has_index: bool, policy: PushPolicy) -> Self {
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        let Sources { engine, clock, random } = &sources_kept;
+        let (clock, random) = (Arc::clone(clock), Arc::clone(random));
+        let engine = Arc::clone(engine) as Arc<dyn store::Engine>;
+        let store = Store::with_engine(engine, &options).expect("a store in memory opens");
         let databases = Databases::open_with(
             Arc::new(store),
             Arc::clone(&clock) as _,
@@ -106,13 +136,19 @@ impl World {
         let sessions = Sessions::open(mail.databases(), &hub, sources(), SessionOptions::default());
         let sessions = sessions.expect("the sessions open");
         let push = PushSubscriptions::open(&sessions, policy, sources()).expect("the subscriptions open");
-        let accounts =
-            MemoryAccounts { mail: Arc::clone(&mail), full_text, password_stamp: Arc::clone(&password_stamp) };
+        let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let accounts = MemoryAccounts {
+            mail: Arc::clone(&mail),
+            full_text,
+            password_stamp: Arc::clone(&password_stamp),
+            broken: Arc::clone(&broken),
+        };
         let services = Services {
             accounts: Arc::new(accounts),
             principals: Arc::new(DemoPrincipals),
-            uploads: Arc::new(MemoryUploads::default()),
+            uploads: Uploads::open(mail.databases(), &hub, sources()).expect("the uploads open"),
             outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
+            running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&clock) as _,
             random,
             limits: Limits {
@@ -125,7 +161,10 @@ impl World {
             push,
             tables: Arc::default(),
         };
-        let world = Self { services: Arc::new(services), clock, mail, router, index, sessions, password_stamp };
+        let services = Arc::new(services);
+        let sources = sources_kept;
+        let engine = Arc::clone(&sources.engine);
+        let world = Self { services, clock, router, sessions, password_stamp, engine, broken, mail, index, sources };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -135,6 +174,19 @@ impl World {
     /// Returns the databases.
     pub fn databases(&self) -> &Arc<Databases> {
         self.mail.databases()
+    }
+
+    /// Uploads bytes to an account, and returns the object that tells the client about them.
+    pub fn upload(&self, caller: &Caller, account: &str, bytes: &[u8], media_type: &str) -> MethodResult<Value> {
+        let request = UploadRequest { account: account.to_owned(), media_type: media_type.to_owned() };
+        let mut arriving = None;
+        receive_piece(&self.services, (caller, &request), &mut arriving, bytes)?;
+        loop {
+            if let Some((object, ticket)) = finish_upload(&self.services, (caller, &request), &mut arriving)? {
+                self.databases().store().durable(ticket).wait().expect("the store works");
+                return Ok(object);
+            }
+        }
     }
 
     /// Returns the time some days after the present one, as a UTCDate.
@@ -264,21 +316,11 @@ struct MemoryAccounts {
     mail: Arc<MailStore>,
     full_text: Option<Arc<FullTextIndex>>,
     password_stamp: Arc<AtomicU64>,
+    broken: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Accounts for MemoryAccounts {
-    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>> {
-        let mut found = Vec::new();
-        for owner in OWNERS {
-            if let Ok(Some((info, _))) = self.open(caller, &account(owner)) {
-                found.push(info);
-            }
-        }
-        found.sort_by_key(|info| !info.is_personal);
-        Ok(found)
-    }
-
-    fn open(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
+impl MemoryAccounts {
+    fn open_file(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
         let Some(owner) = OWNERS.into_iter().find(|owner| account(owner) == id) else { return Ok(None) };
         let person = Identity::person(name(&caller.login)).authenticated(AuthenticationMethod::Password);
         let file = self.mail.open(&path(owner), &Arc::new(person))?;
@@ -291,6 +333,26 @@ impl Accounts for MemoryAccounts {
             owner: Some(format!("P{owner}")),
         };
         Ok(Some((info, file)))
+    }
+}
+
+impl Accounts for MemoryAccounts {
+    fn accounts(&self, caller: &Caller) -> mail::Result<Vec<AccountInfo>> {
+        let mut found = Vec::new();
+        for owner in OWNERS {
+            if let Ok(Some((info, _))) = self.open_file(caller, &account(owner)) {
+                found.push(info);
+            }
+        }
+        found.sort_by_key(|info| !info.is_personal);
+        Ok(found)
+    }
+
+    fn open(&self, caller: &Caller, id: &str) -> mail::Result<Option<(AccountInfo, MailFile)>> {
+        match self.broken.lock().expect("no test panics with it").contains(id) {
+            true => Err(mail::Error::Unavailable("mail file")),
+            false => self.open_file(caller, id),
+        }
     }
 
     fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>> {

@@ -127,5 +127,6 @@ fn kind_to_proto(kind: DatabaseKind) -> v1::DatabaseKind {
         DatabaseKind::Directory => v1::DatabaseKind::Directory,
         DatabaseKind::Log => v1::DatabaseKind::Log,
         DatabaseKind::Sessions => v1::DatabaseKind::Sessions,
+        DatabaseKind::Uploads => v1::DatabaseKind::Uploads,
     }
 }

@@ -8,7 +8,7 @@ use base::{Name, NoteId, Unid};
 use mail::content_names::{find_by_hash, name_by_hash};
 use notes::replica::{ReplicaNote, StateName};
 use notes::unread_replication::may_exchange_marks;
-use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
+use notes::{Access, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use prost::Message as _;
 use proto::codec::{CallMessage as _, REPLY_BYTES_MAX};
 use proto::decode_cost::{DecodeRefused, reply_heap_bytes};
@@ -85,11 +85,11 @@ fn settings_of(context: &CallContext, access: &Access<level::Reader>) -> Result<
     Ok(access.read()?.replication_settings(own, &context.identity()?.name)?)
 }
 
-/// Opens a database for a server, or for a local replica. The queues of the router and the log do not replicate.
+/// Opens a database for a server, or for a local replica. Databases that belong to this server alone do not replicate.
 fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = context.access::<level::Reader>(key)?;
     let database = access.database().path();
-    if matches!(access.database().record().kind, DatabaseKind::MailBox | DatabaseKind::Log | DatabaseKind::Sessions) {
+    if access.database().record().kind.is_local() {
         return Err(Error::State(format!("{database} belongs to this server alone, so it does not replicate")));
     }
     let structure = access.database().record().ods;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use config::Config;
 use http::Authenticator;
 use jmap::limits::Limits;
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::service::push_sender::{PushResolver, PushSender, ResolvedAddresses};
-use jmap::uploads::MemoryUploads;
 use mail::message_table::MessageTables;
 use mail::submission::SubmissionService;
 use smtp::dns::Resolver;
@@ -62,13 +62,7 @@ impl WebRoutes<'_> {
             clock: Arc::clone(&instance.clock),
             random: Arc::clone(&instance.random),
         };
-        let limits = &instance.config.limits;
-        let options = web::ServiceOptions {
-            hostname: instance.hostname.clone(),
-            message_bytes_max: limits.message_size.as_usize(),
-            recipients_max: usize::try_from(limits.recipients).unwrap_or(usize::MAX),
-        };
-        web::Service::new(services, options).routes()
+        web::Service::new(services, lite_options(&instance.config, &instance.hostname)).routes()
     }
 
     /// Returns the service of JMAP.
@@ -87,15 +81,15 @@ impl WebRoutes<'_> {
             shared: SharedMailFiles::new(&instance.databases),
             full_text: Arc::clone(&instance.full_text),
         };
-        let message_bytes_max = instance.config.limits.message_size.as_usize() as u64;
         let services = jmap::Services {
             accounts: Arc::new(accounts),
             principals: Arc::new(PrincipalList::new(&instance.directory)),
-            uploads: Arc::new(MemoryUploads::default()),
+            uploads: Arc::clone(&self.server.uploads),
             outbox: Arc::clone(self.submissions) as Arc<dyn jmap::outbox::Outbox>,
+            running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&instance.clock),
             random: Arc::clone(&instance.random),
-            limits: Limits { message_bytes_max, ..Limits::default() },
+            limits: jmap_limits(&instance.config),
             message_id_domain: instance.hostname.clone(),
             push,
             tables: Arc::clone(&self.tables),
@@ -110,6 +104,28 @@ impl WebRoutes<'_> {
             origins: super::protocols::words(&instance.config.http.origins),
         };
         Ok(jmap::service::Service::new(parts))
+    }
+}
+
+/// Returns the options of the lite web mail.
+fn lite_options(config: &Config, hostname: &str) -> web::ServiceOptions {
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    web::ServiceOptions {
+        hostname: hostname.to_owned(),
+        message_bytes_max: config.limits.message_size.as_usize(),
+        recipients_max: count(config.limits.recipients),
+        requests_per_account_max: count(config.http.requests_per_account),
+        uploads_per_account_max: count(config.http.uploads_per_account),
+    }
+}
+
+/// Returns the limits that JMAP states to its clients.
+fn jmap_limits(config: &Config) -> Limits {
+    Limits {
+        message_bytes_max: config.limits.message_size.as_usize() as u64,
+        concurrent_requests_max: config.jmap.requests_per_account,
+        concurrent_uploads_max: config.jmap.uploads_per_account,
+        ..Limits::default()
     }
 }
 
@@ -133,5 +149,29 @@ struct DnsResolver {
 impl PushResolver for DnsResolver {
     fn addresses<'r>(&'r self, host: &'r str) -> ResolvedAddresses<'r> {
         Box::pin(async move { self.resolver.addresses(host).await.map_err(|error| format!("look-up: {error}")) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{ConfigSources, load};
+
+    use super::*;
+
+    fn check(overrides: &[&str], lite: (usize, usize), jmap: (u64, u64)) {
+        let overrides = overrides.iter().map(|text| (*text).to_owned()).collect();
+        let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("a valid configuration");
+        let options = lite_options(&config, "mail.acme.test");
+        assert_eq!((options.requests_per_account_max, options.uploads_per_account_max), lite);
+        let limits = jmap_limits(&config);
+        assert_eq!((limits.concurrent_requests_max, limits.concurrent_uploads_max), jmap);
+    }
+
+    #[test]
+    fn requests_and_uploads_of_an_account_are_limited_by_keys() {
+        let limits = Limits::default();
+        check(&[], (20, 3), (limits.concurrent_requests_max, limits.concurrent_uploads_max));
+        check(&["http.requests_per_account=7", "http.uploads_per_account=5"], (7, 5), (8, 4));
+        check(&["jmap.requests_per_account=7", "jmap.uploads_per_account=5"], (20, 3), (7, 5));
     }
 }

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
-use directory::{GroupChange, GroupKind, NewGroup};
+use base::Timestamp;
+use directory::{FactorSecret, GroupChange, GroupKind, NewGroup};
+use http::sessions::{SessionClient, SessionId, SessionLogin};
 use jmap::backend::Scope;
 use jmap::principal::{PrincipalInfo, Principals};
 use jmap::{AccountInfo, Accounts, Caller};
 use notes::{AclEntry, AclLevel, level};
 use sample::Sample;
+use sasl::LoginPassword;
 use server::jmap_backend::ServerJmapAccounts;
 use server::logins::Logins;
 use server::principal_list::PrincipalList;
 use server::shared_mail_files::SharedMailFiles;
 
 const ANN: &str = "mail/ann.nsf";
+
+/// The canonical name of Ann.
+const ANN_NAME: &str = "CN=ann/O=acme.test";
 
 struct World {
     sample: Sample,
@@ -177,4 +183,30 @@ fn people_and_groups_are_principals() {
     }
     world.grant(ANN, "bob@acme.test", Some(AclLevel::Reader));
     assert_eq!(world.infos("bob").remove(1).owner, Some(own));
+}
+
+#[test]
+fn a_second_factor_ends_the_credentials_that_have_not_proved_it() {
+    let world = World::new();
+    let instance = &world.sample.instance;
+    let sessions = admin::sessions::open(instance).expect("they open");
+    let logins = Logins::new(instance, Arc::default(), Arc::clone(&sessions));
+    let accounts = ServerJmapAccounts { logins, ..world.accounts };
+    let added = Timestamp(1_234_567);
+    let begin = |factor| {
+        let client = SessionClient { address: "192.0.2.1".to_owned(), description: String::new() };
+        let login = SessionLogin { login: ANN_NAME.to_owned(), stamp: 1, password: LoginPassword::Account, factor };
+        let (token, _) = sessions.begin(login, client).expect("a sound store");
+        SessionId::of_token(&token).name()
+    };
+    let credentials = [String::new(), begin(None), begin(Some(added))];
+    let is_valid = |credential: &String| {
+        let caller = Caller { credential: credential.clone(), ..caller(ANN_NAME) };
+        accounts.password_stamp(&caller).expect("the directory works").is_some()
+    };
+    assert_eq!(credentials.each_ref().map(is_valid), [true, true, true]);
+    let secret = FactorSecret([7; 20]);
+    let code = secret.code_at(instance.clock.now());
+    instance.directory.second_factor_set_at("ann", (&secret, &code), added).expect("the code is right");
+    assert_eq!(credentials.each_ref().map(is_valid), [false, false, true]);
 }

@@ -1,5 +1,5 @@
 //! Integration tests of the server's parts: listeners, the administration port, statistics, sessions, the accounts
-//! of JMAP, and the creation of databases.
+//! of JMAP, uploads, and the creation of databases.
 //!
 //! The tests use loopback with port 0 and a sample data folder. Time limits pass on a paused clock.
 
@@ -10,3 +10,4 @@ mod jmap_accounts;
 mod listeners;
 mod sessions;
 mod statistics;
+mod uploads;

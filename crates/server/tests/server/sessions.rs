@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use base::Timestamp;
 use directory::{FactorSecret, GroupChange, NewApplicationPassword, NewGroup, PersonChange};
+use http::backend::{Accounts as _, LoginProof};
 use mail::mailbox::MailFile;
 use sample::{PASSWORD, Sample};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest};
@@ -247,6 +249,60 @@ fn new_second_factor_ends_the_sessions_of_programs_that_know_the_password() {
     world.sample.instance.directory.second_factor_set("ann", &secret, &code).expect("the code is right");
     assert_eq!(world.apply_changes(), 1);
     assert!(with_main.termination().is_terminated() && !on_phone.termination().is_terminated());
+}
+
+/// Logs in over HTTP on a connection, as a request with a name and a password does. Returns what the login has proved.
+fn log_in_over_http(world: &LoginWorld, connection: &SessionRegistration, login: &str) -> (Login, LoginProof) {
+    let origin = http_origin(connection);
+    let request = PasswordRequest::new(login.as_bytes(), PASSWORD.as_bytes()).expect("well formed");
+    let login = world.logins.check_password(&origin, &request).expect("the password is right");
+    let found = world.logins.identify(&origin, &login, None).expect("the account may log in");
+    (login, LoginProof { stamp: found.stamp, factor: None })
+}
+
+fn http_origin(connection: &SessionRegistration) -> LoginOrigin {
+    LoginOrigin { connection: connection.number(), ..LoginOrigin::local(LoginProtocol::Http) }
+}
+
+#[test]
+fn a_watched_login_ends_although_its_connection_carries_another_one() {
+    let mut world = LoginWorld::new();
+    let connection = world.sessions.register();
+    let (ann, proof) = log_in_over_http(&world, &connection, "ann");
+    let watch = world.logins.watch(&http_origin(&connection), &ann, proof).expect("the login is valid");
+    log_in_over_http(&world, &connection, "bob");
+    assert_eq!((world.apply_changes(), world.sessions.logged_in_count()), (0, 1));
+    let change = PersonChange { password: Some(b"another one".to_vec()), ..PersonChange::default() };
+    world.sample.instance.directory.user_set("ann", &change).expect("the user exists");
+    assert_eq!(world.apply_changes(), 1);
+    assert!(watch.termination().is_terminated() && !connection.termination().is_terminated());
+    // It cannot be watched any more, also if the change comes between the login and the watch.
+    let again = world.logins.watch(&http_origin(&connection), &ann, proof);
+    assert_eq!(again.err(), Some(LoginError::InvalidCredentials));
+}
+
+#[test]
+fn a_session_without_a_proof_of_the_second_factor_ends_when_the_account_gets_one() {
+    let mut world = LoginWorld::new();
+    let directory = Arc::clone(&world.sample.instance.directory);
+    let with_proof = world.sessions.register();
+    let (ann, before) = log_in_over_http(&world, &with_proof, "ann");
+    let without_proof = world.sessions.register();
+    log_in_over_http(&world, &without_proof, "ann");
+    let added = Timestamp(1_234_567);
+    let proved = LoginProof { factor: Some(added), ..before };
+    let identify = |proof| world.logins.identify(&http_origin(&with_proof), &ann, Some(proof)).map(drop);
+    assert_eq!((identify(before), identify(proved)), (Ok(()), Ok(())), "there is no factor yet");
+    let secret = FactorSecret([7; 20]);
+    let code = secret.code_at(world.sample.instance.clock.now());
+    directory.second_factor_set_at("ann", (&secret, &code), added).expect("the code is right");
+    assert_eq!(identify(before), Err(LoginError::InvalidCredentials));
+    // A proof of a factor that was removed is none of the next one.
+    let earlier = LoginProof { factor: Some(Timestamp(1)), ..before };
+    assert_eq!(identify(earlier), Err(LoginError::InvalidCredentials));
+    assert_eq!(identify(proved), Ok(()));
+    assert_eq!(world.apply_changes(), 1);
+    assert!(without_proof.termination().is_terminated() && !with_proof.termination().is_terminated());
 }
 
 #[test]

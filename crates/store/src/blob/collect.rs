@@ -12,8 +12,8 @@
 use base::Timestamp;
 use base::codec::Decoder;
 
-use super::arriving::remove_chunks;
 use super::head::{RefKey, decode_key};
+use super::unfinished::remove_chunks;
 use super::{BlobId, Blobs, chunk, head};
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange, Table, TableReader};
@@ -66,6 +66,26 @@ impl Blobs {
         Ok(collected)
     }
 
+    /// Removes those of some contents that have no users, without a grace period. The caller knows that nobody needs
+    /// them again. While references may be missing, the contents stay, and the collector removes them later.
+    pub fn remove_unused(&self, store: &Store, ids: &[BlobId]) -> Result<CollectionReport> {
+        let mut collected = CollectionReport::default();
+        if self.are_references_missing(store)? {
+            return Ok(collected);
+        }
+        for ids in ids.chunks(RELEASES_PER_STEP) {
+            let _gate = self.gate.write();
+            let mut batch = Batch::new();
+            let mut removed = Vec::new();
+            for id in ids {
+                self.remove_if_unused(store, &mut batch, (id, &mut removed), &mut collected)?;
+            }
+            self.forget(&removed);
+            store.commit(&batch)?;
+        }
+        Ok(collected)
+    }
+
     /// Returns `true` if references may be missing and have not been rebuilt.
     pub fn are_references_missing(&self, store: &Store) -> Result<bool> {
         Ok(store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some())
@@ -92,17 +112,42 @@ impl Blobs {
             if self.arrivals.contains(&id) {
                 continue;
             }
-            if !removed.contains(&id) && !is_used(store, &id)? {
-                collected.removed_bytes += self.remove_content(store, &mut batch, &id, &mut collected.removed)?;
-                removed.push(id);
-            }
+            self.remove_if_unused(store, &mut batch, (&id, &mut removed), collected)?;
             batch.delete(Table::BlobFree, key);
         }
-        for id in &removed {
-            self.known.remove(id);
-        }
+        self.forget(&removed);
         collected.examined += keys.len() as u64;
         store.commit(&batch).map(drop)
+    }
+
+    /// Adds the removal of a content to a batch, unless it has a user, is arriving, or was removed in this step. The
+    /// caller holds the write side of the gate.
+    fn remove_if_unused(
+        &self,
+        store: &Store,
+        batch: &mut Batch,
+        (id, removed): (&BlobId, &mut Vec<BlobId>),
+        collected: &mut CollectionReport,
+    ) -> Result<()> {
+        if removed.contains(id) || self.arrivals.contains(id) || is_used(store, id)? {
+            return Ok(());
+        }
+        collected.removed_bytes += self.remove_content(store, batch, id, &mut collected.removed)?;
+        removed.push(*id);
+        Ok(())
+    }
+
+    /// Removes contents from the list of those that are known to exist.
+    fn forget(&self, removed: &[BlobId]) {
+        for id in removed {
+            self.known.remove(id);
+        }
+    }
+
+    /// Returns `true` if there are chunks of a content that has no head.
+    fn has_chunks(&self, reader: &dyn TableReader, id: &BlobId) -> Result<bool> {
+        let mut cursor = reader.scan(Table::Blob, &KeyRange::prefix(&id.0), Direction::Forward)?;
+        Ok(cursor.next()?.is_some())
     }
 
     /// Adds the removal of a blob to a batch. Returns the number of bytes that the blob took on disk.

@@ -30,6 +30,8 @@ struct ConversationPage {
     layout: Layout,
     folder: u32,
     uid: u32,
+    /// The subject of the message from which the person comes.
+    subject: String,
     messages: Vec<ConversationRow>,
     /// `true` if there may be more messages of the conversation than those that are shown.
     is_cut: bool,
@@ -67,7 +69,8 @@ pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Resp
             })
         });
         let messages = rows.collect::<Result<Vec<_>>>()?;
-        Ok((ConversationPage { layout, folder, uid, messages, is_cut: found.is_cut }, snapshot.ticket()))
+        let page = ConversationPage { layout, folder, uid, subject, messages, is_cut: found.is_cut };
+        Ok((page, snapshot.ticket()))
     });
     Ok(answer::page(StatusCode::OK, &page.await?))
 }

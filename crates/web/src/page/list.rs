@@ -34,6 +34,10 @@ use crate::visit::Visit;
 struct ListPage {
     layout: Layout,
     folder: u32,
+    /// The name of the folder.
+    name: String,
+    /// The rows of the page, and the number of all.
+    range: String,
     rows: Vec<MessageRow>,
     folders: Vec<FolderChoice>,
     position: Position,
@@ -304,10 +308,14 @@ impl Wanted {
     }
 
     fn empty_page(&self, mut layout: Layout, shown: &Folder, status: &FolderStatus, position: Position) -> ListPage {
-        layout.title = format!("{}, {}", mail_folders::shown_name(shown), position.text(self.order.has_threads));
+        let name = mail_folders::shown_name(shown);
+        let range = position.text(self.order.has_threads);
+        layout.title = format!("{name}, {range}");
         ListPage {
             layout,
             folder: self.folder,
+            name,
+            range,
             rows: Vec::new(),
             folders: Vec::new(),
             position,

@@ -201,13 +201,13 @@ fn code_form(
 
 /// The content of the form when it is shown again.
 #[derive(Default)]
-struct LoginForm<'f> {
+pub(crate) struct LoginForm<'f> {
     name: &'f str,
     failure: Option<(StatusCode, &'static str)>,
 }
 
 /// Answers with the form, and the cookie that belongs to it.
-fn form(service: &Service, peer: &Peer, headers: &HeaderMap, shown: &LoginForm<'_>) -> Response {
+pub(crate) fn form(service: &Service, peer: &Peer, headers: &HeaderMap, shown: &LoginForm<'_>) -> Response {
     let random = service.services.random.as_ref();
     let known = cookie(headers, cookie_name(peer)).filter(|value| value.len() == COOKIE_LENGTH_MAX);
     let value = known.map_or_else(

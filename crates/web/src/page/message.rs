@@ -16,7 +16,7 @@ use store::Ticket;
 use crate::answer;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::limits::{TEXT_BYTES_MAX, TEXT_SHOWN_BYTES};
+use crate::limits::{FIELD_CHARACTERS_MAX, TEXT_BYTES_MAX, TEXT_SHOWN_BYTES};
 use crate::mail_folders::{self, FolderChoice};
 use crate::message_content::{self, Attachment};
 use crate::page::list::{FolderKind, shown_subject};
@@ -31,7 +31,8 @@ struct MessagePage {
     folder: u32,
     folder_name: String,
     uid: u32,
-    fields: Vec<(&'static str, String)>,
+    /// The fields of the header. A field has several values, so that the direction of one does not turn the others.
+    fields: Vec<(&'static str, Vec<String>)>,
     pieces: Vec<TextPiece>,
     rest: Rest,
     attachments: Vec<Attachment>,
@@ -145,19 +146,33 @@ fn read(
 }
 
 /// Returns the fields of a header that a page shows.
-fn fields(header: &[u8], zone: &ShownZone) -> Vec<(&'static str, String)> {
-    let shown = |text: String| shown_text::shortened(&shown_text::on_one_line(&text), 2_000);
+fn fields(header: &[u8], zone: &ShownZone) -> Vec<(&'static str, Vec<String>)> {
     let lists = ["From", "Sender", "Reply-To", "To", "Cc", "Bcc"];
-    let mut found: Vec<(&'static str, String)> =
-        lists.map(|name| (name, shown(message_content::addresses(header, name)))).into();
-    let date = message_content::field(header, "Date");
+    let mut found: Vec<(&'static str, Vec<String>)> =
+        lists.map(|name| (name, shown_values(message_content::mailboxes(header, name)))).into();
     let date = match message_content::date(header) {
         Some(time) => zone.minute_and_zone(time),
-        None => date,
+        None => message_content::field(header, "Date"),
     };
-    found.push(("Date", shown(date)));
-    found.retain(|(_, value)| !value.is_empty());
+    found.push(("Date", shown_values(std::iter::once(date))));
+    found.retain(|(_, values)| !values.is_empty());
     found
+}
+
+/// Returns the values of a field of a header as they are shown, at most [`FIELD_CHARACTERS_MAX`] characters.
+fn shown_values(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut left = FIELD_CHARACTERS_MAX;
+    let mut shown = Vec::new();
+    for value in values.filter(|value| !value.is_empty()) {
+        if left == 0 {
+            shown.push("…".to_owned());
+            break;
+        }
+        let value = shown_text::shortened(&shown_text::on_one_line(&value), left);
+        left = left.saturating_sub(value.chars().count());
+        shown.push(value);
+    }
+    shown
 }
 
 /// Separates addresses of pages from a text. Only whole words with `http` and `https` become links.
@@ -204,6 +219,19 @@ pub(crate) fn uids_from(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_a_field_are_bounded_together() {
+        let check = |lengths: &[usize], expected: &[usize]| {
+            let shown = shown_values(lengths.iter().map(|length| "ü".repeat(*length)));
+            assert_eq!(shown.iter().map(|value| value.chars().count()).collect::<Vec<_>>(), expected);
+        };
+        check(&[], &[]);
+        check(&[0, 3, 4], &[3, 4]);
+        check(&[FIELD_CHARACTERS_MAX + 1, 1], &[FIELD_CHARACTERS_MAX + 1, 1]);
+        check(&[1, FIELD_CHARACTERS_MAX - 1, 5, 5], &[1, FIELD_CHARACTERS_MAX - 1, 1]);
+        assert_eq!(shown_values(["a\u{202e}b".to_owned()].into_iter()), ["a\u{fffd}b"]);
+    }
 
     #[test]
     fn addresses_of_pages_become_links() {

@@ -105,6 +105,10 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
             if form.text("new") != form.text("again") {
                 return page(&visit, Some("The new passwords differ. Nothing was changed.".to_owned()), &form).await;
             }
+            // A code is used up by its check, so what needs no code is checked before.
+            if let Err(failure) = check_password(&visit, form.text("new").to_owned()).await? {
+                return page(&visit, Some(failure), &form).await;
+            }
             (CredentialChange::SetPassword(form.text("new").to_owned()), "The password was changed. Log in with it.")
         }
         "remove-factor" => (CredentialChange::RemoveSecondFactor, "The second step was removed."),
@@ -201,7 +205,19 @@ async fn apply(visit: &Visit, change: CredentialChange) -> Result<std::result::R
     let caller = visit.caller.clone();
     let backend = std::sync::Arc::clone(&visit.service.services.credentials);
     let changed = visit.service.run(&visit.caller, "credentials", move |_| Ok(backend.change(&caller, &change)));
-    match changed.await? {
+    text_of_refusal(changed.await?)
+}
+
+/// Checks that a text may be a password. The inner error is the text for the person.
+async fn check_password(visit: &Visit, password: String) -> Result<std::result::Result<(), String>> {
+    let backend = std::sync::Arc::clone(&visit.service.services.credentials);
+    let checked = visit.service.run(&visit.caller, "credentials", move |_| Ok(backend.check_password(&password)));
+    text_of_refusal(checked.await?)
+}
+
+/// Separates refusals, whose text is for the person, from other errors.
+fn text_of_refusal<T>(outcome: std::result::Result<T, CredentialError>) -> Result<std::result::Result<T, String>> {
+    match outcome {
         Ok(made) => Ok(Ok(made)),
         Err(CredentialError::Refused(reason)) => Ok(Err(sentence(&reason))),
         Err(CredentialError::NotFound) => Err(Error::NotFound("the application password")),

@@ -292,8 +292,8 @@ fn resolve_line(backend: &dyn WebBackend, caller: &http::Caller, line: &mut Stri
 enum NotSent {
     /// The person can correct it.
     Reason(String),
-    /// The form was sent before.
-    Already,
+    /// The form was sent before. The answer waits for the ticket.
+    Already(Ticket),
 }
 
 /// The result of sending.
@@ -320,7 +320,7 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
             let notice = "This message is being sent. Look into the folder with sent messages in a moment.";
             return Ok(answer::redirect(&Notice::text(notice).address("/lite/folders", &visit.secret)));
         }
-        FormState::Sent => return Ok(already_sent(visit)),
+        FormState::Sent(ticket) => return already_sent(visit, ticket).await,
     };
     let caller = visit.caller.clone();
     let peer = visit.context.peer.address;
@@ -331,7 +331,7 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     let (sent, work) = ran.await?;
     let sent = match sent {
         Ok(Ok(sent)) => sent,
-        Ok(Err(NotSent::Already)) => return Ok(already_sent(visit)),
+        Ok(Err(NotSent::Already(ticket))) => return already_sent(visit, ticket).await,
         Ok(Err(NotSent::Reason(reason))) => return show_again(visit, work, Some(reason), Vec::new()).await,
         Err(Error::Invalid(reason)) => {
             let reason = format!("{} Nothing was sent.", sentence(&reason));
@@ -351,9 +351,11 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
-fn already_sent(visit: &Visit) -> Response {
+/// Answers that a form was sent before, when that is durable.
+async fn already_sent(visit: &Visit, ticket: Ticket) -> Result<Response> {
+    visit.service.services.databases.store().durable(ticket).await?;
     let notice = Notice::text("This message was sent before. It was not sent again.");
-    answer::redirect(&notice.address("/lite/folders", &visit.secret))
+    Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
 /// Sends a message. Runs on a worker.
@@ -367,8 +369,8 @@ fn send_in_job(
     let file = backend.open(caller)?;
     let snapshot = file.snapshot()?;
     if was_sent(&snapshot, &work.composer.form, &work.options.hostname)? {
-        sending.complete();
-        return Ok(Err(NotSent::Already));
+        sending.complete(snapshot.ticket());
+        return Ok(Err(NotSent::Already(snapshot.ticket())));
     }
     let recipients = match recipients(backend, caller, work)? {
         Ok(recipients) => recipients,
@@ -394,7 +396,7 @@ fn send_in_job(
         Ok(accepted) => accepted,
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
-    sending.complete();
+    sending.complete(accepted.ticket);
     mark_original(&file, work);
     Ok(Ok(Sent { accepted, copy: kept }))
 }

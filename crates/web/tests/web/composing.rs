@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
 
-use super::world::{File, World};
+use super::world::{File, PASSWORD, World};
 
 const SEND: (&str, &str) = ("do", "send");
 const SAVE: (&str, &str) = ("do", "save");
@@ -176,4 +176,19 @@ async fn forwarded_messages_take_their_files_along() {
     let delivered = &world.messages("bob", "INBOX")[0].1;
     assert!(delivered.contains("message/rfc822") && delivered.contains("planned"), "{delivered}");
     assert!(delivered.contains(raw), "the attached message is unchanged");
+}
+
+#[tokio::test]
+async fn concurrent_requests_of_an_account_are_limited() {
+    let mut world = World::new();
+    world.options.uploads_per_account_max = 0;
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/compose").await;
+    assert_eq!(page.status, StatusCode::OK);
+    let refused = browser.compose(&page, &[("do", "save")], &[]).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    world.options.requests_per_account_max = 0;
+    let mut browser = world.browser();
+    browser.log_in("ann", PASSWORD).await;
+    assert_eq!(browser.get("/lite/compose").await.status, StatusCode::TOO_MANY_REQUESTS);
 }

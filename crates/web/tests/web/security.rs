@@ -178,6 +178,9 @@ async fn password_is_changed_with_the_old_one_and_a_code() {
         let answer = change(password, code, "new one", again).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{password} {code} {again}");
     }
+    // A password that is not possible uses no code up.
+    let short = change(PASSWORD, "9", "xy", "xy").await;
+    assert!(short.status == StatusCode::UNPROCESSABLE_ENTITY && short.has("too short"), "{}", short.text());
     assert!(changes(&world).is_empty());
     assert_eq!(change(PASSWORD, "9", "new one", "new one").await.status, StatusCode::OK);
     assert!(changes(&world) == [CredentialChange::SetPassword("new one".to_owned())]);

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header
 use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
-use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
+use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::router::{
@@ -79,6 +79,13 @@ impl CredentialBackend for Credential {
         }
     }
 
+    fn check_password(&self, password: &str) -> Result<(), CredentialError> {
+        match password.len() {
+            0..3 => Err(CredentialError::Refused("the password is too short".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     fn change(&self, caller: &Caller, change: &CredentialChange) -> Result<ChangedCredential, CredentialError> {
         assert_eq!(caller.login(), ANN);
         let made = match change {
@@ -116,9 +123,14 @@ impl Credentials for OnePassword {
 }
 
 impl Accounts for OnePassword {
-    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<u64>) -> Result<LoggedIn, LoginError> {
+    fn identify(&self, _: &LoginOrigin, login: &Login, _: Option<LoginProof>) -> Result<LoggedIn, LoginError> {
         let identity = Arc::new(Identity::person(login.name.as_str()));
         Ok(LoggedIn { identity, stamp: 0, password: login.password })
+    }
+
+    /// No answer goes on without end.
+    fn watch(&self, _: &LoginOrigin, _: &Login, _: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError> {
+        Err(LoginError::Unavailable)
     }
 
     fn check_first_factor(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<FirstFactor, LoginError> {
@@ -131,7 +143,7 @@ impl Accounts for OnePassword {
     fn check_second_factor(&self, _: &LoginOrigin, login: &str, code: &str) -> Result<CodeProof, LoginError> {
         match (login, code.parse()) {
             (ANN, Ok(step)) => Ok(CodeProof::Step { step, factor: Timestamp(0) }),
-            (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode),
+            (ANN, Err(_)) if code == "recovery" => Ok(CodeProof::RecoveryCode { factor: Timestamp(0) }),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
@@ -189,7 +201,7 @@ impl WebBackend for Backend {
             Some(copy) if copy.release_at.is_some() => {
                 let id = self.hold(&request, copy);
                 self.submitted.lock().expect("no test panics while it holds this").push(request);
-                return Ok(AcceptedSubmission { id, durable });
+                return Ok(AcceptedSubmission { id, ticket: Ticket::NONE, durable });
             }
             copy => copy,
         };
@@ -209,7 +221,7 @@ impl WebBackend for Backend {
             }
         }
         self.submitted.lock().expect("no test panics while it holds this").push(request);
-        Ok(AcceptedSubmission { id: "1".to_owned(), durable })
+        Ok(AcceptedSubmission { id: "1".to_owned(), ticket: Ticket::NONE, durable })
     }
 
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
@@ -276,6 +288,8 @@ pub struct World {
     random: Arc<SeededRandom>,
     pub backend: Arc<Backend>,
     pub credential: Arc<Credential>,
+    /// Settings of the operator.
+    pub options: ServiceOptions,
     sessions: Arc<Sessions>,
     pool: WorkerPool,
 }
@@ -301,7 +315,15 @@ impl World {
         let router =
             MailRouter::open(Arc::clone(&mail), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
         let backend = Backend { mail, router, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
-        Self { databases, clock, random, backend: Arc::new(backend), credential: Arc::default(), sessions, pool }
+        let backend = Arc::new(backend);
+        let options = ServiceOptions {
+            hostname: HOSTNAME.to_owned(),
+            message_bytes_max: 1 << 20,
+            recipients_max: 10,
+            requests_per_account_max: 20,
+            uploads_per_account_max: 3,
+        };
+        Self { databases, clock, random, backend, credential: Arc::default(), options, sessions, pool }
     }
 
     /// Starts the lite web mail, as after a restart of the server.
@@ -320,8 +342,7 @@ impl World {
             clock: self.clock.clone(),
             random: self.random.clone(),
         };
-        let options = ServiceOptions { hostname: HOSTNAME.to_owned(), message_bytes_max: 1 << 20, recipients_max: 10 };
-        Service::new(services, options).routes()
+        Service::new(services, self.options.clone()).routes()
     }
 
     /// Opens a browser.

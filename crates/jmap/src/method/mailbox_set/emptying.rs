@@ -13,12 +13,12 @@ use super::call::Call;
 use super::tree::MailboxTree;
 use crate::account::Account;
 use crate::context::Context;
-use crate::error::{MethodError, MethodResult};
+use crate::error::MethodResult;
 use crate::limits::DESTROY_BATCH_MAX;
 
 /// Removes the messages. Returns the state before, if there was a mailbox to empty.
 pub(super) fn run(context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<Option<String>> {
-    if call.destroy.is_empty() {
+    if call.set.destroy.is_empty() {
         return check_state(context, account, call).map(|_| None);
     }
     let state = check_state(context, account, call)?;
@@ -31,23 +31,21 @@ pub(super) fn run(context: &mut Context<'_>, account: &Account, call: &Call) -> 
 
 fn check_state(context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<String> {
     let state = context.view(account)?.mailbox_state();
-    match &call.if_in_state {
-        Some(expected) if *expected != state => Err(MethodError::new("stateMismatch")),
-        _ => Ok(state),
-    }
+    call.set.check_state(&state)?;
+    Ok(state)
 }
 
 /// Returns the folders that the call will destroy, as far as this is known before.
 fn find(context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<Vec<ViewId>> {
     let view = context.view(account)?;
     let mut tree = MailboxTree::new(view.table.mailboxes());
-    let ids: BTreeSet<String> = call.destroy.iter().filter_map(|id| context.resolve_id(id)).collect();
+    let ids: BTreeSet<String> = call.set.destroy.iter().filter_map(|id| context.resolve_id(id)).collect();
     let mut folders: Vec<ViewId> = ids.iter().filter_map(|id| tree.by_id(id)).collect();
     folders.sort_by_key(|folder| std::cmp::Reverse(tree.title(*folder).map_or(0, |title| title.matches('/').count())));
     // A mailbox that this call creates or moves may come to be below one of them.
     let gets_children = |folder: &ViewId| {
         let id = view.table.mailboxes().by_view(*folder).map(|mailbox| mailbox.id.as_str());
-        let mut others = call.create.values().chain(call.update.values());
+        let mut others = call.set.create.values().chain(call.set.update.values());
         others.any(|object| object.get("parentId").and_then(Value::as_str) == id)
     };
     let mut doomed = Vec::new();

@@ -103,11 +103,22 @@ impl MailboxTree {
         if title.split('/').count() > MAILBOX_DEPTH_MAX {
             return Err(SetError::invalid_properties(&["parentId"], "there are too many levels"));
         }
-        let is_inbox = title.eq_ignore_ascii_case(INBOX);
-        if is_inbox || self.titles.iter().any(|(view, other)| *other == title && Some(*view) != own) {
-            return Err(SetError::invalid_properties(&["name"], "another mailbox has this name"));
+        let wanted = if title.eq_ignore_ascii_case(INBOX) { INBOX } else { title.as_str() };
+        match self.titles.iter().find(|(view, other)| *other == wanted && Some(**view) != own) {
+            Some((view, _)) => Err(self.name_exists(*view)),
+            None if wanted == INBOX => Err(SetError::invalid_properties(&["name"], "this is the name of the inbox")),
+            None => Ok(title),
         }
-        Ok(title)
+    }
+
+    /// Returns the error for the name of another mailbox. RFC 8620 defines `alreadyExists` for copies; it tells a client
+    /// which mailbox has the name. One that the same call has created has no identifier yet.
+    fn name_exists(&self, view: ViewId) -> SetError {
+        let error = SetError::invalid_properties(&["name"], "another mailbox has this name");
+        match self.ids.iter().find(|(_, known)| **known == view) {
+            Some((id, _)) => SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str())),
+            None => error,
+        }
     }
 
     /// Adds a mailbox.

@@ -1,14 +1,18 @@
 //! Tests of contents that arrive in pieces: they are stored like others, continue after a cut, and do not stay when
 //! they are wrong or never completed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random};
 
 use super::*;
-use crate::blob::{BlobOptions, BlobOwner};
-use crate::engine::Engine;
+use crate::batch::Batch;
+use crate::blob::unfinished::CHUNK_BYTES;
+use crate::blob::{BlobOptions, BlobOwner, chunk};
+use crate::engine::{Direction, Engine, KeyRange, Table, TableReader as _};
+use crate::limits;
 use crate::memory::MemoryEngine;
 use crate::rocks::StoreOptions;
 
@@ -108,18 +112,14 @@ fn an_arrival_continues_after_a_crash_while_it_was_finished() {
     let store = store_over(&engine, None);
     let mut arriving = begin(&store, &content, b"hub");
     send(&mut arriving, &content);
-    arriving.store_chunk().expect("a sound store");
     // The last batch, which has the head, is not written.
-    let from = arriving.unfinished.id;
-    let to = arriving.whole.id;
-    for number in 0..16 {
-        let stored = store.get(Table::Blob, &chunk::chunk_key(&from, number)).expect("a sound store").expect("stored");
-        let moved = arriving.moved(number, &stored).expect("it is sound");
-        let mut batch = Batch::new();
-        batch.put(Table::Blob, &chunk::chunk_key(&to, number), &moved);
-        store.commit(&batch).expect("written");
-    }
-    drop(arriving);
+    let completed = arriving.chunks.complete(&store).expect("a sound store");
+    let moving = MovingChunks::new(arriving.chunks, arriving.whole, completed);
+    let to = moving.whole_id();
+    let MoveStep::Unfinished(moving) = moving.step(&store).expect("a sound store") else { panic!("21 chunks") };
+    let MoveStep::Unfinished(moving) = moving.step(&store).expect("a sound store") else { panic!("21 chunks") };
+    drop(moving);
+    assert_eq!(chunks(&store), 21 + 16, "some of them were moved");
     assert_eq!(store.blobs().length(&store, &to).expect("a sound store"), None, "it is not there yet");
     let mut arriving = begin(&store, &content, b"hub");
     assert_eq!(arriving.offset(), 20 * CHUNK_BYTES as u64, "the short chunk at the end is sent again");
@@ -182,6 +182,6 @@ fn an_existing_content_stays_as_it_is() {
 fn contents_have_a_maximum_length() {
     let store = store_over(&Arc::new(MemoryEngine::new(1)), None);
     let mut arriving = begin(&store, b"", b"hub");
-    arriving.chunks = u32::try_from(limits::BLOB_BYTES_MAX / CHUNK_BYTES as u64).expect("it fits");
+    arriving.chunks.count = u32::try_from(limits::BLOB_BYTES_MAX / CHUNK_BYTES as u64).expect("it fits");
     arriving.add(b"x").expect_err("it is too long");
 }
