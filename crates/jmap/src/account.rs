@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use base::sync::{Mutex, MutexGuard};
 use mail::mailbox::{MailFile, MailSnapshot};
+use mail::message_table::{MessageRow, MessageTable};
 use notes::Grant;
 
 use crate::account_rights::AccountRights;
 use crate::backend::{AccountInfo, Caller, Services};
 use crate::error::{MethodError, MethodResult};
 use crate::state;
-use crate::table::{MessageRow, MessageTable};
 
 /// An open account.
 pub struct Account {

@@ -1,6 +1,7 @@
 //! The rights in a mail file that its access control list grants to a caller.
 
-use notes::{AclFlags, AclLevel, Grant};
+use mail::mailbox_list::may_create_mailboxes;
+use notes::{AclLevel, Grant};
 
 /// The rights that the access control list of a mail file grants to a caller, from level Reader on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +16,6 @@ impl AccountRights {
     /// Returns the rights of a grant.
     #[must_use]
     pub fn of(grant: &Grant) -> Self {
-        Self {
-            is_read_only: grant.level() < AclLevel::Author,
-            may_create_mailboxes: grant.flags().contains(AclFlags::CREATE_FOLDER)
-                || grant.level() >= AclLevel::Designer,
-        }
+        Self { is_read_only: grant.level() < AclLevel::Author, may_create_mailboxes: may_create_mailboxes(grant) }
     }
 }

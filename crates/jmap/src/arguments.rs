@@ -4,10 +4,10 @@
 //! [`Arguments::finish`], which refuses the others.
 
 use base::Timestamp;
+use mail::object_id::is_object_id;
 use serde_json::{Map, Value};
 
 use crate::error::{MethodError, MethodResult};
-use crate::request::is_id;
 
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ impl Arguments {
 
     /// Takes an Id that must be there.
     pub fn required_id(&mut self, name: &str) -> MethodResult<String> {
-        let id = self.text(name)?.filter(|id| is_id(id));
+        let id = self.text(name)?.filter(|id| is_object_id(id));
         id.ok_or_else(|| MethodError::invalid_arguments(format!("{name} is not an Id")))
     }
 

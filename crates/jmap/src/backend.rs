@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use base::random::Random;
 use base::time::Clock;
+pub use mail::identities::IdentityInfo;
 use mail::mailbox::MailFile;
+use mail::message_table::MessageTables;
 use search::FullTextIndex;
 
 pub use crate::account_rights::AccountRights;
@@ -16,7 +18,6 @@ use crate::limits::Limits;
 use crate::outbox::{Outbox, RunningRequests};
 use crate::principal::Principals;
 use crate::push_subscriptions::PushSubscriptions;
-use crate::table::MessageTables;
 use crate::uploads::Uploads;
 
 /// The party that makes a request.
@@ -59,17 +60,6 @@ impl AccountRights {
             Scope::Reading => Self { is_read_only: true, may_create_mailboxes: false },
         }
     }
-}
-
-/// A name and an address under which a person sends, according to the directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityInfo {
-    /// The identifier: an Id.
-    pub id: String,
-    /// The name of the sender.
-    pub name: String,
-    /// The address.
-    pub email: String,
 }
 
 /// Access to the accounts of callers.
@@ -117,5 +107,5 @@ pub struct Services {
     /// The push subscriptions.
     pub push: Arc<PushSubscriptions>,
     /// The messages of mail files in memory.
-    pub tables: MessageTables,
+    pub tables: Arc<MessageTables>,
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use mail::message::PreparedMessage;
+use mail::message_table::MessageRow;
 use notes::{Marks, Transaction, Writer};
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,6 @@ use crate::limits::STORED_BYTES_MAX;
 use crate::patch::Patch;
 use crate::places;
 use crate::stored_email;
-use crate::table::MessageRow;
 
 /// A message that is ready to be stored.
 pub struct NewEmail {

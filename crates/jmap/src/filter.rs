@@ -10,6 +10,8 @@ use std::convert::Infallible;
 use base::{Timestamp, ViewId};
 use mail::casemap::Needle;
 use mail::mailbox::Message;
+use mail::mailbox_list::MailboxList;
+use mail::message_table::{MessageRow, MessageTable, RowFilter};
 use mail::mime::{MimeSource, header};
 use mail::search_texts::{find_in_addresses, find_in_body, find_in_field, folded_value};
 use notes::Keywords;
@@ -23,8 +25,6 @@ use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
 use crate::keyword::{self, KeywordTest};
 use crate::limits::FILTER_WORDS_MAX;
-use crate::mailboxes::MailboxList;
-use crate::table::{MessageRow, MessageTable, RowFilter};
 
 /// A filter over messages in executable form.
 pub type Filter = FilterTree<Test>;

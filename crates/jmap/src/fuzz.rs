@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::filter_tree::FilterTree;
-use crate::identities::IdentitySettings;
+use crate::identities::{parse_settings, settings_to_json};
 use crate::limits::Limits;
 use crate::patch::Patch;
 use crate::reference::{Resolver, Response};
@@ -45,8 +45,8 @@ fn check_object(value: &Value, object: &Map<String, Value>) {
         let evaluated = filter.evaluate(&mut |length| Ok::<_, ()>(length % 2 == 0));
         assert!(evaluated.is_ok(), "a filter fails only if a test fails");
     }
-    if let Ok(settings) = IdentitySettings::parse(object) {
-        let again = IdentitySettings::parse(&settings.to_json());
+    if let Ok(settings) = parse_settings(object) {
+        let again = parse_settings(&settings_to_json(&settings));
         assert_eq!(again, Ok(settings), "settings that were accepted are accepted again");
     }
 }

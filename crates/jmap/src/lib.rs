@@ -6,7 +6,7 @@
 //! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
 //! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
-//! | [`account`], [`account_rights`], [`table`], [`mailboxes`] | an open account: snapshot, messages in memory, mailboxes |
+//! | [`account`], [`account_rights`] | an open account: a snapshot with the table of its messages; rights |
 //! | [`state`], [`changes`], [`query`], [`comparator`], [`sort`] | states and `/changes`; lists and orders |
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
@@ -47,7 +47,6 @@ pub mod fuzz;
 pub mod identities;
 pub mod keyword;
 pub mod limits;
-pub mod mailboxes;
 pub mod method;
 pub mod outbox;
 pub mod owned_accounts;
@@ -69,7 +68,6 @@ pub mod state;
 pub mod stored_email;
 pub mod strict_json;
 pub mod submission;
-pub mod table;
 pub mod type_selection;
 pub mod uploads;
 pub mod web_push;

@@ -59,9 +59,6 @@ pub const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Number of bytes of a call's identifier.
 pub const CALL_ID_BYTES_MAX: usize = 256;
 
-/// Number of characters of an Id (RFC 8620 §1.2).
-pub const ID_CHARACTERS_MAX: usize = 255;
-
 /// Number of entries of `createdIds` of a request.
 pub const CREATED_IDS_MAX: usize = 10_000;
 
@@ -82,15 +79,6 @@ pub const QUERY_IDS_MAX: u64 = 50_000;
 
 /// Number of objects in the answer of a `/changes` without `maxChanges`.
 pub const CHANGES_MAX: usize = 10_000;
-
-/// Number of mail files whose messages are kept in memory.
-pub const TABLES_MAX: usize = 256;
-
-/// Number of messages that left a mailbox and are remembered in memory.
-pub const DEPARTURES_MAX: usize = 100_000;
-
-/// Number of results of queries that are kept for a mail file.
-pub const CACHED_QUERIES_MAX: usize = 4;
 
 /// Number of bytes of a keyword (RFC 8621 §4.1.1).
 pub const KEYWORD_BYTES_MAX: usize = 255;
@@ -149,26 +137,11 @@ pub const VACATION_SUBJECT_BYTES_MAX: usize = 998;
 /// Number of identities that a person has created in an account.
 pub const IDENTITIES_CREATED_MAX: usize = 50;
 
-/// Number of identities that were destroyed and are remembered.
-pub const IDENTITIES_DESTROYED_MAX: usize = 100;
-
 /// Number of bytes of the name of an identity.
 pub const IDENTITY_NAME_BYTES_MAX: usize = 255;
 
-/// Number of bytes of a signature.
-pub const SIGNATURE_BYTES_MAX: usize = 64 << 10;
-
 /// Number of addresses in `replyTo` and `bcc` of an identity.
 pub const IDENTITY_ADDRESSES_MAX: usize = 50;
-
-/// Smallest page size among the preferences.
-pub const PAGE_SIZE_MIN: u64 = 10;
-
-/// Greatest page size among the preferences.
-pub const PAGE_SIZE_MAX: u64 = 200;
-
-/// Greatest number of seconds among the preferences in which sending can be undone.
-pub const UNDO_SECONDS_MAX: u64 = 120;
 
 /// Number of parts from which `Blob/upload` puts a blob together.
 pub const BLOB_SOURCES_MAX: usize = 64;

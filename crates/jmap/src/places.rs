@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use base::{NoteId, ViewId};
+use mail::mailbox_list::MailboxList;
 use notes::Writer;
 use serde_json::Value;
 
 use crate::error::SetError;
-use crate::mailboxes::MailboxList;
 
 /// Parses the property `mailboxIds`: an object whose values are `true`.
 pub fn parse(value: &Value) -> Result<Vec<String>, SetError> {

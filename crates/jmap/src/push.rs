@@ -10,6 +10,8 @@ use std::pin::Pin;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future;
+use mail::preferences::PREFERENCES_PROFILE;
+use mail::profile::{Profile, modseq_of};
 use serde_json::{Map, Value, json};
 use store::Ticket;
 
@@ -18,7 +20,7 @@ use crate::backend::{Caller, Services};
 use crate::error::{MethodError, MethodResult};
 use crate::identities::IdentityList;
 use crate::limits::{EVENT_ID_BYTES_MAX, OBSERVATION_RETRY};
-use crate::profile::{self, Profile};
+use crate::profile;
 use crate::state;
 use crate::submission::{self, Submission};
 use crate::type_selection::TypeSelection;
@@ -157,12 +159,12 @@ fn setting_states(
 ) -> MethodResult<BTreeMap<String, String>> {
     let state_of = |profile: Profile| {
         let note = profile.load(&view.snapshot)?;
-        Ok::<_, MethodError>(state::format(profile::modseq_of(note.as_ref()), &view.snapshot))
+        Ok::<_, MethodError>(state::format(modseq_of(note.as_ref()), &view.snapshot))
     };
     let identities = IdentityList::load(services, caller, account, &view.snapshot)?;
     let states = [
         ("Identity", identities.state(&view.snapshot)),
-        ("Preferences", state_of(Profile::personal(profile::PREFERENCES, account)?)?),
+        ("Preferences", state_of(profile::personal(PREFERENCES_PROFILE, account)?)?),
         ("VacationResponse", state_of(Profile::shared(profile::OUT_OF_OFFICE))?),
     ];
     Ok(states.map(|(name, state)| (name.to_owned(), state)).into())

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::NoteId;
+use mail::message_table::{ListDefinition, MessageRow};
 use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
@@ -16,7 +17,6 @@ use crate::error::{MethodError, MethodResult};
 use crate::filter::Filter;
 use crate::limits::QUERY_IDS_MAX;
 use crate::sort::EmailSort;
-use crate::table::{ListDefinition, MessageRow};
 
 /// The properties of a list that do not depend on the part that a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use mail::object_id::is_object_id;
 use serde_json::{Map, Value};
 
 use crate::error::RequestProblem;
-use crate::limits::{CALL_ID_BYTES_MAX, CREATED_IDS_MAX, ID_CHARACTERS_MAX, Limits};
+use crate::limits::{CALL_ID_BYTES_MAX, CREATED_IDS_MAX, Limits};
 use crate::strict_json::{self, JsonFault};
 
 /// A parsed request.
@@ -90,13 +91,6 @@ pub fn parse_object(body: &[u8], limits: &Limits) -> Result<Map<String, Value>, 
     }
 }
 
-/// Returns `true` for a valid Id (RFC 8620 §1.2).
-#[must_use]
-pub fn is_id(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    (1..=ID_CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
-}
-
 fn parse_created_ids(value: Value) -> Result<BTreeMap<String, String>, RequestProblem> {
     let Value::Object(members) = value else { return Err(not_request("createdIds is not an object")) };
     if members.len() > CREATED_IDS_MAX {
@@ -104,7 +98,7 @@ fn parse_created_ids(value: Value) -> Result<BTreeMap<String, String>, RequestPr
     }
     let mut ids = BTreeMap::new();
     for (name, value) in members {
-        let id = text(value).filter(|id| is_id(id) && is_id(&name));
+        let id = text(value).filter(|id| is_object_id(id) && is_object_id(&name));
         ids.insert(name, id.ok_or_else(|| not_request("an entry of createdIds is not an Id"))?);
     }
     Ok(ids)

@@ -8,7 +8,7 @@ use std::cmp::{Ordering, Reverse};
 
 use base::{NoteId, Timestamp};
 use mail::casemap::fold;
-use mail::mime::{MimeSource, address, base_subject::BaseSubject, date::HeaderDate, header};
+use mail::message_table::{MessageRow, SortTexts};
 use notes::Keywords;
 use serde_json::Value;
 
@@ -16,7 +16,6 @@ use crate::account::AccountView;
 use crate::error::{MethodError, MethodResult};
 use crate::keyword::{self, KeywordTest};
 use crate::limits::COMPARATORS_MAX;
-use crate::table::MessageRow;
 
 /// The properties by which messages can be sorted.
 pub const SORT_PROPERTIES: [&str; 9] = [
@@ -30,19 +29,6 @@ pub const SORT_PROPERTIES: [&str; 9] = [
     "allInThreadHaveKeyword",
     "someInThreadHaveKeyword",
 ];
-
-/// The texts by which a message is sorted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SortTexts {
-    /// The base subject, in the form in which it is compared.
-    pub subject: String,
-    /// The first sender.
-    pub from: String,
-    /// The first recipient.
-    pub to: String,
-    /// The value of Date, or `None` if it is missing or invalid.
-    pub sent: Option<Timestamp>,
-}
 
 /// An order of messages.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -226,34 +212,5 @@ impl Collation {
 
 /// Returns the texts by which a message is sorted. They are read when they are first needed.
 pub fn texts<'r>(row: &'r MessageRow, view: &AccountView<'_>) -> &'r SortTexts {
-    row.sort_texts.get_or_init(|| {
-        let read = || -> mail::Result<SortTexts> {
-            let message = view.snapshot.message(row.note)?;
-            Ok(message.map_or_else(SortTexts::default, |message| SortTexts::of_header(message.header())))
-        };
-        let texts = read().unwrap_or_else(|error| {
-            tracing::error!(%error, email = %row.email_id, "a message cannot be read");
-            SortTexts::default()
-        });
-        Box::new(texts)
-    })
-}
-
-impl SortTexts {
-    /// Reads the texts from the header of a message.
-    #[must_use]
-    pub fn of_header(header: &[u8]) -> Self {
-        let first = |field: &str| {
-            let value = header::first(header, field)?;
-            let mailbox = address::mailboxes(value).next()?;
-            Some(mailbox.display_name().filter(|name| !name.is_empty()).unwrap_or_else(|| mailbox.address()))
-        };
-        let sent = header::first(header, "Date").and_then(HeaderDate::parse).map(|date| date.timestamp);
-        Self {
-            subject: BaseSubject::extract(header::first(header, "Subject")).text,
-            from: first("From").unwrap_or_default(),
-            to: first("To").unwrap_or_default(),
-            sent,
-        }
-    }
+    row.texts(&view.snapshot, |error| tracing::error!(%error, email = %row.email_id, "a message cannot be read"))
 }

@@ -7,9 +7,9 @@
 
 use base::Modseq;
 use mail::mailbox::MailSnapshot;
+use mail::object_id::is_object_id;
 
 use crate::error::MethodError;
-use crate::request::is_id;
 
 /// The state of a type as a client knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl State {
         }
         let part = match (pieces.next(), pieces.next()) {
             (None, _) => None,
-            (Some(until), Some(after)) if is_id(after) => {
+            (Some(until), Some(after)) if is_object_id(after) => {
                 let until = parse_modseq(until, snapshot).filter(|until| *until >= known).ok_or_else(unknown)?;
                 Some(Part { until, after: after.to_owned() })
             }

@@ -1,12 +1,12 @@
 //! The Email object of a message of an account.
 
+use mail::message_table::MessageRow;
 use serde_json::Value;
 
 use crate::account::AccountView;
 use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
 use crate::error::MethodResult;
 use crate::keyword;
-use crate::table::MessageRow;
 
 /// Returns a message with some properties, or `None` if it is damaged or hidden.
 pub fn object_of(

@@ -6,6 +6,9 @@
 //! | [`message`] | a message as the items of a note |
 //! | [`threads`] | which messages belong together |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
+//! | [`mailbox_list`], [`message_table`] | mailboxes and messages in memory, which follow the mail file |
+//! | [`profile`], [`preferences`], [`identities`] | settings of persons that all clients share |
+//! | [`object_id`] | identifiers of messages, threads and mailboxes |
 //! | [`submission`] | the path of a message from a protocol to the router: sender, recipients, completion |
 //! | [`router`] | delivery, the queue, reports |
 //! | [`import_export`] | import and export: mbox, Maildir, single files |
@@ -19,11 +22,17 @@ pub mod content_names;
 pub mod error;
 pub mod full_text;
 mod hourly_rate;
+pub mod identities;
 pub mod import_export;
 pub mod limits;
 pub mod mailbox;
+pub mod mailbox_list;
 pub mod message;
+pub mod message_table;
 pub mod mime;
+pub mod object_id;
+pub mod preferences;
+pub mod profile;
 pub mod router;
 pub mod search_texts;
 pub mod submission;

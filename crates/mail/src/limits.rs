@@ -189,3 +189,30 @@ pub const HEAD_CACHE_BYTES_MAX: usize = 32 << 20;
 /// Maximum number of sizes of composed messages that are kept in memory, for all mail files together. They take some
 /// 100 bytes each.
 pub const COMPOSED_SIZES_MAX: usize = 50_000;
+
+/// Number of mail files whose messages are kept in memory.
+pub const TABLES_MAX: usize = 256;
+
+/// Number of messages that left a mailbox and are remembered in memory.
+pub const DEPARTURES_MAX: usize = 100_000;
+
+/// Number of results of queries that are kept for a mail file.
+pub const CACHED_QUERIES_MAX: usize = 4;
+
+/// Maximum number of characters of the identifier of a message, a thread or a mailbox (RFC 8474 §4).
+pub const OBJECT_ID_CHARACTERS_MAX: usize = 255;
+
+/// Number of identities of senders that were destroyed and are remembered.
+pub const IDENTITIES_DESTROYED_MAX: usize = 100;
+
+/// Maximum number of bytes of a signature.
+pub const SIGNATURE_BYTES_MAX: usize = 64 << 10;
+
+/// Smallest page size among the preferences.
+pub const PAGE_SIZE_MIN: u64 = 10;
+
+/// Greatest page size among the preferences.
+pub const PAGE_SIZE_MAX: u64 = 200;
+
+/// Greatest number of seconds among the preferences in which sending can be undone.
+pub const UNDO_SECONDS_MAX: u64 = 120;

@@ -6,6 +6,7 @@
 //! | [`schedule`] | the times of retries, of the warning and of giving up |
 //! | [`entry`] | the state of a queued message and its stored form |
 //! | [`accept`] | acceptance: the first deliveries and queue entries of a message are one batch |
+//! | [`record`] | what the mail file of the sender keeps about a message |
 //! | [`dispatch`] | the time and the destination of the next attempts |
 //! | [`queue`] | the queue: due jobs, their outcomes, the operator's commands |
 //! | [`dsn`] | delivery status notifications (RFC 3464) |
@@ -25,16 +26,17 @@ pub mod dsn;
 pub mod entry;
 pub mod envelope;
 pub mod queue;
+pub mod record;
 pub mod report_limits;
 pub mod schedule;
 
 pub use accept::{
-    AcceptOutcome, AddressResolver, ArrivingMessage, DeliveryTarget, LocalMailbox, RecordChange, Router, RouterOptions,
-    SentCopy, SubmissionRecord,
+    AcceptOutcome, AddressResolver, ArrivingMessage, DeliveryTarget, LocalMailbox, Router, RouterOptions,
 };
 pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
 pub use queue::{DeliveryJob, QueueCounts, TransferOutcome};
+pub use record::{DRAFT_FIELDS_ITEM, HeldCopy, RecordChange, SentCopy, SubmissionRecord, WithdrawnCopy};
 pub use report_limits::ReportRates;
 pub use schedule::QueueSchedule;

@@ -195,6 +195,17 @@ pub struct RecordedSubmission {
     pub record: SubmissionRecord,
 }
 
+/// The copy of a submitted message that its sender keeps.
+#[derive(Clone, Debug)]
+pub struct SubmittedCopy {
+    /// The path of the sender's mail file.
+    pub mail_file: String,
+    /// The copy. If the message is held, its UNID is the identifier of the message in the queue.
+    pub copy: SentCopy,
+    /// The time before which nobody gets the message, and until which its sender may withdraw it.
+    pub release_at: Option<Timestamp>,
+}
+
 /// A refused request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRequest {
@@ -261,14 +272,17 @@ impl SubmissionService {
     }
 
     /// Performs all steps for a user's request, and puts a copy into the mail file of the sender in the same
-    /// transaction, unless the same request was accepted before.
+    /// transaction, unless the same request was accepted before. A message that is held can be withdrawn with its copy
+    /// ([`RecordChange::Withdrawn`]).
     pub fn submit_with_copy(
         &self,
         request: SubmissionRequest,
-        (mail_file, copy): (String, SentCopy),
+        copy: SubmittedCopy,
     ) -> Result<AcceptedSubmission, RefusedRequest> {
+        let SubmittedCopy { mail_file, copy, release_at } = copy;
+        let id = copy.held.as_ref().map_or_else(|| self.new_id(), |held| held.unid.to_string());
         let record = SubmissionRecord { mail_file, change: RecordChange::SentCopy(copy) };
-        self.submit_once(request, Some(RecordedSubmission { id: self.new_id(), release_at: None, record }))
+        self.submit_once(request, Some(RecordedSubmission { id, release_at, record }))
     }
 
     fn submit_once(

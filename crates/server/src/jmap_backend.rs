@@ -146,12 +146,8 @@ impl Accounts for ServerJmapAccounts {
 
     fn identities(&self, caller: &Caller) -> mail::Result<Vec<IdentityInfo>> {
         let Some((person, _)) = self.person(caller)? else { return Ok(Vec::new()) };
-        let identity = |address: String| IdentityInfo {
-            id: format!("I{}", &blake3::hash(address.to_lowercase().as_bytes()).to_hex()[..16]),
-            name: person.display_name(),
-            email: address,
-        };
-        Ok(person.addresses.iter().map(|address| identity(address.to_string())).collect())
+        let name = person.display_name();
+        Ok(person.addresses.iter().map(|address| IdentityInfo::of_address(&name, &address.to_string())).collect())
     }
 
     fn password_stamp(&self, caller: &Caller) -> mail::Result<Option<u64>> {

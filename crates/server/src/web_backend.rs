@@ -12,10 +12,11 @@ use directory::{Directory, Group, Person};
 use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
+use mail::router::SubmissionRecord;
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy};
 use sasl::LoginError;
 use search::FullTextIndex;
+use store::Ticket;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 
 use crate::limits::{ADDRESS_SCAN_MAX, ADDRESS_SCAN_PAGE};
@@ -118,12 +119,16 @@ impl WebBackend for ServerWebBackend {
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest> {
         match copy {
             Some(copy) => self.submissions.submit_with_copy(request, copy),
             None => self.submissions.submit(request),
         }
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.submissions.withdraw(id, record)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use http::Caller;
 use mail::mailbox::MailFile;
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use mail::router::SubmissionRecord;
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use search::FullTextIndex;
+use store::Ticket;
 
 /// The account of a person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,12 +69,16 @@ pub trait WebBackend: Send + Sync {
     /// Returns the address of the person or the group with exactly this name.
     fn address_of(&self, caller: &Caller, name: &str) -> Result<Option<String>, BackendError>;
 
-    /// Submits a message. With the path of a mail file and a copy for it, both happen or none.
+    /// Submits a message. With a copy for the mail file of its sender, both happen or none.
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest>;
+
+    /// Removes a message that is held from the queue, and changes the mail file of its sender in the same transaction.
+    /// Returns `None` if it is too late.
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
 
     /// Returns the full-text index, or `None` if the server has none.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>>;

@@ -37,6 +37,8 @@ pub struct Layout {
     pub account: Option<String>,
     /// The token of the forms on this page.
     pub token: String,
+    /// The name of the time zone of all times on the page.
+    pub zone: String,
     /// What has just happened.
     pub notice: Option<ShownNotice>,
 }

@@ -17,7 +17,9 @@
 //! | [`message_content`] | what is shown of a message: texts, HTML, attachments |
 //! | [`sanitizer`], [`style_attribute`] | HTML of messages without anything active or remote |
 //! | [`outgoing`] | the message that the composer writes |
-//! | [`shown_text`] | texts of strangers, made safe to look at |
+//! | [`shown_text`], [`shown_time`] | texts of strangers, made safe to look at; times in the zone of the person |
+//! | `personal_settings` | preferences and signature of the person |
+//! | `folder_order` | pages of a folder as conversations, or in an order other than that of arrival |
 //! | [`fuzz`] | entry points for fuzzing |
 //! | [`error`], [`limits`] | errors as pages; all limits |
 //!
@@ -28,12 +30,13 @@
 //! - A person reaches only the own mail file. Anything else does not exist.
 //! - An answer is sent when what it says is durable.
 //!
-//! Not included: rules, out of office, conversations, encrypted mail.
+//! Not included: rules, out of office, encrypted mail.
 
 mod answer;
 pub mod backend;
 pub mod credential_backend;
 pub mod error;
+mod folder_order;
 pub mod form;
 pub mod form_token;
 pub mod fuzz;
@@ -44,11 +47,13 @@ pub mod message_content;
 mod notice;
 pub mod outgoing;
 mod page;
+mod personal_settings;
 pub mod routes;
 pub mod sanitizer;
 mod sent_forms;
 pub mod service;
 pub mod shown_text;
+pub mod shown_time;
 pub mod style_attribute;
 mod visit;
 

@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-/// Number of messages on a page of a list.
-pub const LIST_MESSAGES: u32 = 50;
+/// Number of rows on a page of a list, unless the person has chosen another one.
+pub const PAGE_SIZE_DEFAULT: u32 = 50;
 
-/// Maximum number of messages of a folder that is sorted by something other than its order. All of them are read.
-pub const SORTED_MESSAGES_MAX: u32 = 2_000;
+/// Maximum number of messages of a folder that is sorted by sender, subject or size: as many as a query of JMAP
+/// returns. Their headers are read once, and kept in memory as sort keys.
+pub const SORTED_MESSAGES_MAX: u32 = 50_000;
+
+/// Maximum number of conversations that a form can select one by one: the rows of the largest page.
+pub const SELECTED_CONVERSATIONS_MAX: usize = 200;
+
+/// Maximum number of lines of a signature.
+pub const SIGNATURE_LINES_MAX: usize = 1_000;
 
 /// Maximum number of bytes of a form without files.
 pub const FORM_BYTES_MAX: usize = 256 << 10;

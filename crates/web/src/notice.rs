@@ -10,11 +10,16 @@ use crate::form_token::FormSecret;
 use crate::limits::UNDO_BYTES_MAX;
 use crate::shown_text;
 
+/// Where the form is sent that withdraws a message.
+pub(crate) const UNDO_PATH: &str = "/lite/compose/undo";
+
 /// Something that has just happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// Messages were moved.
     Moved(MovedMessages),
+    /// A message is held.
+    Held(HeldMessage),
     /// A text.
     Text(String),
 }
@@ -34,6 +39,15 @@ pub struct MovedMessages {
     pub target_name: String,
 }
 
+/// A message that is held for some time, in which it can be withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldMessage {
+    /// The identifier of the message in the queue.
+    pub id: String,
+    /// The time, in seconds.
+    pub seconds: u32,
+}
+
 /// A notice as a page shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownNotice {
@@ -43,15 +57,25 @@ pub struct ShownNotice {
     pub undo: Option<Undo>,
 }
 
-/// The fields of a form that moves messages back.
+/// The form that takes something back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undo {
-    /// The folder in which the messages are.
-    pub folder: u32,
-    /// The folder to which they return.
-    pub target: u32,
-    /// Their UIDs.
-    pub uids: String,
+    /// The address to which it is sent.
+    pub address: String,
+    /// Its fields besides the token.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+impl Undo {
+    fn of_move(folder: u32, target: &str, uids: String) -> Self {
+        let fields =
+            vec![("uids", uids), ("to", target.to_owned()), ("undo", "1".to_owned()), ("do", "move".to_owned())];
+        Self { address: format!("/lite/folder/{folder}"), fields }
+    }
+
+    fn of_sending(id: &str) -> Self {
+        Self { address: UNDO_PATH.to_owned(), fields: vec![("id", id.to_owned())] }
+    }
 }
 
 impl Notice {
@@ -77,9 +101,14 @@ impl Notice {
         if let Some(text) = text.strip_prefix("t.") {
             return Some(ShownNotice { text: text.to_owned(), undo: None });
         }
+        if let Some(held) = text.strip_prefix("h.") {
+            let (seconds, id) = held.split_once('.')?;
+            let text = format!("The message will be sent in {seconds} seconds.");
+            return Some(ShownNotice { text, undo: Some(Undo::of_sending(id)) });
+        }
         let mut parts = text.strip_prefix("m.")?.splitn(5, '.');
         let count: u64 = parts.next()?.parse().ok()?;
-        let source: u32 = parts.next()?.parse().ok()?;
+        let source = parts.next()?;
         let target: u32 = parts.next()?.parse().ok()?;
         let uids = parts.next()?.to_owned();
         let name = parts.next()?;
@@ -89,13 +118,14 @@ impl Notice {
             format!("{} messages were", shown_text::number(count))
         };
         let text = format!("{messages} moved to {name}.");
-        let undo = (!uids.is_empty()).then_some(Undo { folder: target, target: source, uids });
+        let undo = (!uids.is_empty()).then(|| Undo::of_move(target, source, uids));
         Some(ShownNotice { text, undo })
     }
 
     fn encoded(&self) -> String {
         match self {
             Self::Text(text) => format!("t.{text}"),
+            Self::Held(held) => format!("h.{}.{}", held.seconds, held.id),
             Self::Moved(moved) => {
                 let uids = Some(uid_text(&moved.uids)).filter(|text| text.len() <= UNDO_BYTES_MAX).unwrap_or_default();
                 format!("m.{}.{}.{}.{uids}.{}", moved.count, moved.source, moved.target, moved.target_name)
@@ -136,9 +166,13 @@ mod tests {
         let fields: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let shown = Notice::read(&fields[0].1, &fields[1].1, &secret).expect("it is signed");
         assert_eq!(shown.text, "4 messages were moved to A.b.");
-        assert_eq!(shown.undo, Some(Undo { folder: 8, target: 7, uids: "3-5_9".to_owned() }));
+        assert_eq!(shown.undo, Some(Undo::of_move(8, "7", "3-5_9".to_owned())));
         assert_eq!(Notice::read(&fields[0].1, &fields[1].1, &FormSecret::of_session("b")), None);
         assert_eq!(Notice::read("t.You have won", "", &secret), None);
+        let held = Notice::Held(HeldMessage { id: "AB".to_owned(), seconds: 10 }).encoded();
+        let shown = Notice::read(&held, &secret.signature(&held), &secret).expect("it is signed");
+        assert_eq!(shown.text, "The message will be sent in 10 seconds.");
+        assert_eq!(shown.undo, Some(Undo::of_sending("AB")));
     }
 
     #[test]

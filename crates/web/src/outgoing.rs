@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use base::Timestamp;
 use base::line_ends::normalize_line_ends;
 use mail::mime::address::{self, Mailbox};
+use mail::mime::message_header::{append_without, top_fields};
 use mail::mime::{encoded_word, header};
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
@@ -181,6 +182,16 @@ impl Outgoing {
         Ok(normalize_line_ends(&written))
     }
 
+    /// Returns the fields of the header that only the draft of this message has, as they are in it.
+    pub fn draft_fields(&self, hostname: &str, now: Timestamp) -> Result<String> {
+        let draft =
+            Self { bcc: self.bcc.clone(), original: self.original.clone(), form: self.form.clone(), ..Self::default() };
+        let written = draft.write(Purpose::Draft, hostname, now)?;
+        let fields = top_fields(&written).filter(|(_, field)| field.is("Bcc") || field.is(ORIGINAL_FIELD));
+        let fields: Vec<u8> = fields.flat_map(|(_, field)| field.raw).copied().collect();
+        String::from_utf8(fields).map_err(|_| Error::Unavailable)
+    }
+
     fn body_part(&self) -> MimePart<'_> {
         let text = MimePart::new(
             ContentType::new("text/plain").attribute("charset", "utf-8"),
@@ -200,6 +211,17 @@ impl Outgoing {
         let boundary = format!("=_doublet_{}", self.form);
         MimePart::new(ContentType::new("multipart/mixed").attribute("boundary", boundary), BodyPart::Multipart(parts))
     }
+}
+
+/// Returns a message that was sent as a draft: with the identifier of another form, and the fields that only a draft
+/// has.
+#[must_use]
+pub fn draft_of_sent(raw: &[u8], draft_fields: &str, form: &str, hostname: &str) -> Vec<u8> {
+    let id = Outgoing::message_id(form, hostname);
+    let mut draft = format!("Message-ID: <{id}>\r\n{draft_fields}").into_bytes();
+    let others = top_fields(raw).filter(|(_, field)| field.is("Message-ID")).map(|(range, _)| range);
+    append_without(&mut draft, raw, others);
+    draft
 }
 
 /// Adds a field with addresses. A draft may have lines that are no addresses yet; they are kept as they were typed.
@@ -268,6 +290,24 @@ mod tests {
         assert_eq!(written(&outgoing(), Purpose::Sending), text, "it is the same each time");
         let draft = written(&Outgoing { to: "bob".to_owned(), ..outgoing() }, Purpose::Draft);
         assert!(draft.contains("Bcc: <eve@acme.test>") && draft.contains("To: bob\r\n"), "{draft}");
+    }
+
+    #[test]
+    fn a_sent_message_is_a_draft_again_with_its_hidden_recipients() {
+        let original = "r.5.17".to_owned();
+        let outgoing = Outgoing { original, ..outgoing() };
+        let sent = written(&outgoing, Purpose::Sending);
+        let fields = outgoing.draft_fields("mx.acme.test", Timestamp(0)).expect("they can be written");
+        assert_eq!(fields, "Bcc: <eve@acme.test>\r\nX-Doublet-Original: r.5.17\r\n");
+        let draft = draft_of_sent(sent.as_bytes(), &fields, "4567", "mx.acme.test");
+        let id = header::first(&draft, "Message-ID").map(<[u8]>::trim_ascii);
+        assert_eq!(id, Some(&b"<4567@mx.acme.test>"[..]));
+        assert_eq!(header::fields(&draft).filter(|field| field.is("Message-ID")).count(), 1);
+        assert_eq!(header::first(&draft, "Bcc").map(header::decode_value).as_deref(), Some("<eve@acme.test>"));
+        let body = |text: &[u8]| String::from_utf8_lossy(text).split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        assert_eq!(body(&draft), body(sent.as_bytes()));
+        let plain = Outgoing { bcc: String::new(), original: String::new(), ..outgoing };
+        assert_eq!(plain.draft_fields("mx.acme.test", Timestamp(0)).ok().as_deref(), Some(""));
     }
 
     #[test]

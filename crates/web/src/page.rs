@@ -3,17 +3,18 @@
 //! | file | address |
 //! |---|---|
 //! | `login` | `/lite/login`, `/lite/logout` |
-//! | `list` | `/lite/folder/{folder}`: the messages of a folder |
+//! | `list` | `/lite/folder/{folder}`: the messages or the conversations of a folder |
 //! | `action` | the forms of a list and of a message: mark, move, delete, undo |
 //! | `message` | `/lite/folder/{folder}/{message}` |
 //! | `conversation` | the messages of a thread |
 //! | `html` | the message's own look, in a sandbox |
 //! | `download` | attachments, and the message as it arrived |
 //! | `compose`, `send` | the composer: answer, forward, drafts, sending |
+//! | `undo` | `/lite/compose/undo`: the withdrawal of a message |
 //! | `folders` | `/lite/folders`: the folders with counts; create, rename, delete |
 //! | `search` | `/lite/search` |
 //! | `addresses` | `/lite/addresses` |
-//! | `settings` | `/lite/settings`: sessions and quota |
+//! | `settings`, `preferences` | `/lite/settings`: preferences, signature, sessions and quota |
 //! | `security` | `/lite/settings/security`: application passwords and the second factor |
 
 pub(crate) mod action;
@@ -26,7 +27,9 @@ pub(crate) mod html;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod message;
+pub(crate) mod preferences;
 pub(crate) mod search;
 pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod settings;
+pub(crate) mod undo;

@@ -19,10 +19,11 @@ use crate::answer;
 use crate::error::{Error, Result};
 use crate::layout::style_name;
 use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
+use crate::notice::UNDO_PATH;
 use crate::page::login::LoginForm;
 use crate::page::{
     action, addresses, compose, conversation, download, folders, html, list, login, message, search, security, send,
-    settings,
+    settings, undo,
 };
 use crate::service::Service;
 use crate::visit::{Visit, session_token};
@@ -50,6 +51,7 @@ impl Service {
             .route("/lite/folder/{folder}/{message}/raw", get(raw_of))
             .route("/lite/folder/{folder}/{message}/part/{part}", get(part_of))
             .route("/lite/compose", get(compose::show).post(send::submit))
+            .route(UNDO_PATH, post(undo::submit))
             .route("/lite/search", get(search::show))
             .route("/lite/addresses", get(addresses::show))
             .route("/lite/settings", get(settings::show).post(settings::submit))

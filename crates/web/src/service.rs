@@ -8,6 +8,7 @@ use http::account_limits::AccountLimits;
 use http::static_file::StaticFile;
 use http::{Authenticator, Caller};
 use mail::mailbox::MailFile;
+use mail::message_table::MessageTables;
 use notes::Databases;
 use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer, WorkerPool};
@@ -42,6 +43,8 @@ pub struct Services {
     pub backend: Arc<dyn WebBackend>,
     /// Application passwords and second factors.
     pub credentials: Arc<dyn CredentialBackend>,
+    /// The messages of mail files in memory, which JMAP uses, too.
+    pub tables: Arc<MessageTables>,
     /// The check of logins.
     pub authenticator: Authenticator,
     /// The pool that runs what reads or writes a database.

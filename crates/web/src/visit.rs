@@ -26,6 +26,7 @@ use crate::form_token::FormSecret;
 use crate::layout::Layout;
 use crate::limits::FORM_BYTES_MAX;
 use crate::notice::Notice;
+use crate::personal_settings::PersonalSettings;
 use crate::service::Service;
 
 /// A request of somebody who is logged in.
@@ -37,6 +38,8 @@ pub(crate) struct Visit {
     pub(crate) secret: FormSecret,
     /// The fields of the query.
     pub(crate) query: Form,
+    /// What the person has chosen.
+    pub(crate) settings: PersonalSettings,
     _permit: RequestPermit,
 }
 
@@ -75,7 +78,8 @@ impl FromRequestParts<Arc<Service>> for Visit {
         let permit = service.requests.begin(caller.login()).ok_or(Error::TooManyRequests)?;
         let query = Form::parse_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         let service = Arc::clone(service);
-        Ok(Self { service, context, caller, headers, secret, query, _permit: permit })
+        let settings = PersonalSettings::load(&service, &caller).await;
+        Ok(Self { service, context, caller, headers, secret, query, settings, _permit: permit })
     }
 }
 
@@ -113,6 +117,7 @@ impl Visit {
         Layout {
             account: Some(self.caller.identity.name.abbreviated()),
             token: self.token(),
+            zone: self.settings.zone.name().to_owned(),
             notice: Notice::read(text, self.query.text("sig"), &self.secret),
             ..Layout::public(&title.into())
         }

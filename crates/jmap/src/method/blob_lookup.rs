@@ -1,5 +1,6 @@
 //! Blob/lookup (RFC 9404 §4.3): the objects that use blobs.
 
+use mail::message_table::MessageRow;
 use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
@@ -7,7 +8,6 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::email::split_part_blob_id;
 use crate::error::{MethodError, MethodResult};
-use crate::table::MessageRow;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::changes::{self, ChangesCall};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::identities::{IdentityList, format_state, profile_state};
+use crate::identities::{self, IdentityList, format_state, profile_state};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -23,7 +23,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
     let since = since.ok_or_else(|| MethodError::new("cannotCalculateChanges"))?;
     let of_profile = ChangesCall { since: since.to_owned(), ..call.clone() };
     let mut reply = changes::answer(&of_profile, &view, list.modseq, |view, since, until| {
-        list.stored.changes(&view.snapshot, since, until)
+        identities::changes(&list.stored, &view.snapshot, since, until)
     })?;
     let new_state = reply.get("newState").and_then(Value::as_str).unwrap_or_default();
     let new_state = format_state(new_state, &list.directory);

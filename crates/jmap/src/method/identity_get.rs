@@ -6,7 +6,7 @@ use super::get_call::GetCall;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::MethodResult;
-use crate::identities::IdentityList;
+use crate::identities::{IdentityList, to_json};
 
 const PROPERTIES: [&str; 8] = ["id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"];
 
@@ -22,6 +22,6 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let identities = list.effective();
     let wanted = call.wanted(context, || identities.iter().map(|identity| identity.id.clone()).collect())?;
     call.answer(context, &list.state(&snapshot), wanted, |id| {
-        Ok(identities.iter().find(|identity| identity.id == id).map(|identity| Value::Object(identity.to_json())))
+        Ok(identities.iter().find(|identity| identity.id == id).map(|identity| Value::Object(to_json(identity))))
     })
 }

@@ -6,20 +6,21 @@
 use std::collections::BTreeMap;
 
 use base::Modseq;
+use mail::identities::{
+    EffectiveIdentity, IdentityInfo, IdentitySettings, StoredIdentities, StoredIdentity, own_address,
+};
+use mail::profile::modseq_of;
 use serde_json::{Map, Value};
 
 use super::set_call::SetCall;
 use crate::arguments::Arguments;
-use crate::backend::IdentityInfo;
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
-use crate::identities::{
-    EffectiveIdentity, IdentitySettings, SETTABLE, StoredIdentities, StoredIdentity, format_state, own_address, profile,
-};
+use crate::identities::{SETTABLE, format_state, parse_settings, profile_of, to_json};
 use crate::limits::IDENTITIES_CREATED_MAX;
 use crate::patch::Patch;
-use crate::profile::modseq_of;
+use crate::profile;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -35,7 +36,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
         format!("C{:016x}", u64::from_be_bytes(random))
     };
     let mut edit = None;
-    let states = profile(&account)?.update(context, &account, |note| {
+    let states = profile::update(context, &account, &profile_of(&account)?, |note| {
         call.check_state(&to_state(modseq_of(note)))?;
         let stored = StoredIdentities::read(note, database);
         let mut done = IdentityEdit::new(stored.clone(), &directory);
@@ -102,7 +103,7 @@ impl<'d> IdentityEdit<'d> {
         let is_known = |name: &&String| name.as_str() == "email" || SETTABLE.contains(&name.as_str());
         let mut invalid = InvalidProperties::default();
         invalid.refuse(object.keys().filter(|name| !is_known(name)).map(String::as_str), "the property cannot be set");
-        let settings = invalid.check(IdentitySettings::parse(object));
+        let settings = invalid.check(parse_settings(object));
         let email = object.get("email").and_then(Value::as_str);
         if email.is_none() {
             invalid.refuse(["email"], "an identity has an address");
@@ -123,7 +124,7 @@ impl<'d> IdentityEdit<'d> {
         };
         stored.set_created();
         self.stored.identities.push(stored);
-        let mut reply = made.to_json();
+        let mut reply = to_json(&made);
         reply.retain(|name, value| object.get(name) != Some(value));
         Ok(Value::Object(reply))
     }
@@ -131,28 +132,18 @@ impl<'d> IdentityEdit<'d> {
     fn update(&mut self, id: &str, patch: &Value) -> Result<(), SetError> {
         let present = self.find(id)?;
         let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
-        let before = present.to_json();
+        let before = to_json(&present);
         let mut after = before.clone();
         Patch::parse(patch)?.apply(&mut after)?;
         let is_fixed = |name: &&String| !SETTABLE.contains(&name.as_str()) && before.get(*name) != after.get(*name);
         let mut invalid = InvalidProperties::default();
         invalid.refuse(after.keys().filter(is_fixed).map(String::as_str), "the property cannot be changed");
-        let settings = invalid.check(IdentitySettings::parse(&after));
+        let settings = invalid.check(parse_settings(&after));
         invalid.finish()?;
         if settings == present.settings {
             return Ok(());
         }
-        match self.stored.find_mut(id) {
-            Some(stored) => {
-                stored.settings = settings;
-                stored.set_changed();
-            }
-            None => {
-                let mut stored = StoredIdentity { id: id.to_owned(), settings, ..StoredIdentity::default() };
-                stored.set_changed();
-                self.stored.identities.push(stored);
-            }
-        }
+        self.stored.set_settings(id, settings);
         Ok(())
     }
 

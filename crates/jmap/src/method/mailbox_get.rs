@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use base::ViewId;
+use mail::mailbox_list::{Mailbox, Rights};
+use mail::message_table::Counts;
 use serde_json::{Map, Value, json};
 
 use super::get_call::GetCall;
@@ -10,8 +12,6 @@ use crate::arguments::Arguments;
 use crate::backend::Scope;
 use crate::context::Context;
 use crate::error::MethodResult;
-use crate::mailboxes::{Mailbox, Rights};
-use crate::table::Counts;
 
 /// The properties of a mailbox.
 const PROPERTIES: [&str; 11] = [
@@ -59,7 +59,22 @@ pub(super) fn object(mailbox: &Mailbox, counts: &HashMap<ViewId, Counts>, is_rea
         "unreadEmails": counts.unread_emails,
         "totalThreads": counts.threads,
         "unreadThreads": counts.unread_threads,
-        "myRights": rights.to_json(),
+        "myRights": rights_to_json(rights),
         "isSubscribed": mailbox.is_subscribed,
+    })
+}
+
+/// Returns the property `myRights`.
+fn rights_to_json(rights: Rights) -> Value {
+    json!({
+        "mayReadItems": true,
+        "mayAddItems": rights.may_add,
+        "mayRemoveItems": rights.may_remove,
+        "maySetSeen": rights.may_mark,
+        "maySetKeywords": rights.may_mark,
+        "mayCreateChild": rights.may_create_child,
+        "mayRename": rights.may_rename,
+        "mayDelete": rights.may_rename,
+        "maySubmit": rights.may_submit,
     })
 }

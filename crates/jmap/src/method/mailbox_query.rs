@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use mail::casemap::fold;
+use mail::mailbox_list::{Mailbox, MailboxList};
 use serde_json::{Map, Value};
 
 use crate::account::AccountView;
@@ -14,7 +15,6 @@ use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
-use crate::mailboxes::{Mailbox, MailboxList};
 use crate::query::{QueriedList, Window};
 use crate::sort::Collation;
 use crate::state;

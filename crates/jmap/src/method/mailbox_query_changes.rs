@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use mail::mailbox_list::{Mailbox, MailboxList};
 use serde_json::{Map, Value};
 
 use super::mailbox_query::{MailboxQuery, state_of};
@@ -12,7 +13,6 @@ use crate::arguments::Arguments;
 use crate::changes::{ListChanges, ListChangesCall, was_mailbox_deleted};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::mailboxes::{Mailbox, MailboxList};
 use crate::state::State;
 
 /// Runs the method.

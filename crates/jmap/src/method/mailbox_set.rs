@@ -12,6 +12,8 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{Modseq, ViewId};
+use mail::mailbox::file::SPECIAL_USE_ITEM;
+use mail::mailbox_list::{INBOX, ROLES, SORT_ORDER_ITEM};
 use notes::Writer;
 use serde_json::{Map, Value};
 
@@ -24,7 +26,6 @@ use crate::arguments::{Arguments, as_unsigned};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{InvalidProperties, MethodResult, SetError};
-use crate::mailboxes::{INBOX, ROLES, SORT_ORDER_ITEM, SPECIAL_USE_ITEM};
 use crate::patch::Patch;
 
 /// Runs the method.

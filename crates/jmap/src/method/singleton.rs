@@ -4,6 +4,7 @@
 //! created nor destroyed.
 
 use base::Modseq;
+use mail::profile::{Profile, modseq_of};
 use notes::{AclLevel, Item, Note};
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::patch::Patch;
-use crate::profile::{Profile, modseq_of};
+use crate::profile;
 use crate::state;
 
 /// The identifier of the object (RFC 8621 §8).
@@ -84,7 +85,8 @@ impl Singleton {
         }
         let to_state = |modseq: Modseq| account.file.database().modseq_to_client(modseq).to_string();
         let mut updated: Vec<(&String, Result<Value, SetError>)> = Vec::new();
-        let states = self.profile_of(&account)?.update(context, &account, |note| {
+        let profile = self.profile_of(&account)?;
+        let states = profile::update(context, &account, &profile, |note| {
             call.check_state(&to_state(modseq_of(note)))?;
             let mut items = None;
             for (id, patch) in &call.update {
@@ -112,7 +114,7 @@ impl Singleton {
 
     fn profile_of(&self, account: &Account) -> MethodResult<Profile> {
         match self.is_personal {
-            true => Profile::personal(self.profile, account),
+            true => profile::personal(self.profile, account),
             false => Ok(Profile::shared(self.profile)),
         }
     }

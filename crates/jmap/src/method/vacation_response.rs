@@ -9,6 +9,7 @@
 //!
 //! The object is kept and reported. This crate sends no replies.
 
+use mail::profile::{text_item, text_of};
 use notes::Item;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ use crate::arguments::{Arguments, parse_utc_date};
 use crate::context::Context;
 use crate::error::{MethodResult, SetError};
 use crate::limits::{VACATION_SUBJECT_BYTES_MAX, VACATION_TEXT_BYTES_MAX};
-use crate::profile::{OUT_OF_OFFICE, text_item, text_of};
+use crate::profile::OUT_OF_OFFICE;
 
 const TYPE: Singleton = Singleton {
     profile: OUT_OF_OFFICE,

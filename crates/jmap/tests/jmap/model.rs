@@ -11,7 +11,6 @@ use std::sync::Arc;
 use base::UidSet;
 use base::random::Random;
 use base::sim::SeededRandom;
-use jmap::table::MessageTables;
 use mail::mailbox::{FlagChange, Flags};
 use serde_json::{Value, json};
 
@@ -46,7 +45,7 @@ fn run(seed: u64) {
         }
         if simulation.random.below(40) == 0 {
             let services = Arc::get_mut(&mut simulation.world.services).expect("nobody else has them");
-            services.tables = MessageTables::default();
+            services.tables = Arc::default();
             simulation.has_dropped_tables = true;
         }
     }

@@ -18,7 +18,6 @@ use jmap::outbox::Outbox;
 use jmap::principal::{PrincipalInfo, PrincipalKind, Principals};
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
-use jmap::table::MessageTables;
 use jmap::uploads::Uploads;
 use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
@@ -160,7 +159,7 @@ impl World {
             },
             message_id_domain: "demo.test".to_owned(),
             push,
-            tables: MessageTables::default(),
+            tables: Arc::default(),
         };
         let services = Arc::new(services);
         let sources = sources_kept;

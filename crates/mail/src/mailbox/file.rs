@@ -49,10 +49,10 @@ fn old_settings_note(database: &Database) -> Option<NoteId> {
 pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
 
 /// The item of a folder that holds its special use.
-pub(crate) const SPECIAL_USE_ITEM: &str = "$SpecialUse";
+pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";
 
 /// The item that marks a folder that holds no messages.
-pub(crate) const NO_SELECT_ITEM: &str = "$NoSelect";
+pub const NO_SELECT_ITEM: &str = "$NoSelect";
 
 /// The mailboxes that every mail file has from the start.
 const DEFAULT_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
@@ -257,6 +257,24 @@ pub struct ReadyMessage {
     prepared: PreparedMessage,
     flags: Flags,
     received: Option<Timestamp>,
+}
+
+impl ReadyMessage {
+    /// Checks that the quota of the mail file permits the message.
+    pub(crate) fn check_quota(&self, writer: &Writer<'_, '_>) -> Result<()> {
+        let limit = writer.database().record().options.quota_bytes;
+        check_quota(writer, limit, self.prepared.length())
+    }
+
+    /// Returns the note that puts the message into a mailbox.
+    pub(crate) fn new_note(&self, writer: &mut Writer<'_, '_>, folder: ViewId) -> Result<NewNote> {
+        let mut note = self.prepared.note(writer)?;
+        note.received = self.received;
+        note.marks = self.flags.marks;
+        note.keywords.clone_from(&self.flags.keywords);
+        note.folders = vec![folder];
+        Ok(note)
+    }
 }
 
 /// The outcome of a change of flags.
@@ -762,16 +780,11 @@ pub(crate) fn append_all(
     folder: ViewId,
     messages: &[impl std::borrow::Borrow<ReadyMessage>],
 ) -> Result<Vec<Uid>> {
-    let limit = writer.database().record().options.quota_bytes;
     let mut uids = Vec::with_capacity(messages.len());
     for message in messages.iter().map(std::borrow::Borrow::borrow) {
-        check_quota(writer, limit, message.prepared.length())?;
+        message.check_quota(writer)?;
         uids.push(writer.folder_state(folder)?.uid_next);
-        let mut note = message.prepared.note(writer)?;
-        note.received = message.received;
-        note.marks = message.flags.marks;
-        note.keywords.clone_from(&message.flags.keywords);
-        note.folders = vec![folder];
+        let note = message.new_note(writer, folder)?;
         writer.note_create(note)?;
     }
     Ok(uids)

@@ -88,7 +88,7 @@ pub fn find_fault(message: &[u8]) -> Option<HeaderFault> {
 }
 
 /// Appends bytes to `out` without the given ranges, which are in ascending order and do not overlap.
-pub(crate) fn append_without(out: &mut Vec<u8>, bytes: &[u8], removed: impl IntoIterator<Item = Range<usize>>) {
+pub fn append_without(out: &mut Vec<u8>, bytes: &[u8], removed: impl IntoIterator<Item = Range<usize>>) {
     let mut copied = 0;
     for range in removed {
         out.extend_from_slice(bytes.get(copied..range.start).unwrap_or_default());

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use base::{Name, NoteId, Timestamp, Uid, ViewId};
+use base::{Name, Timestamp};
 use notes::{
     Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
 };
@@ -19,14 +19,15 @@ use store::Ticket;
 
 use crate::error::Result;
 use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
-use crate::mailbox::file::{append_all, check_quota};
-use crate::mailbox::{MailFile, MailStore, ReadyMessage};
+use crate::mailbox::file::check_quota;
+use crate::mailbox::{MailFile, MailStore};
 use crate::message::PreparedMessage;
 use crate::mime::message_header::{append_without, top_fields};
 use crate::router::dsn::{self, Action, DsnReport};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
+use crate::router::record::{RecordChange, SubmissionRecord, write_record};
 use crate::router::report_limits::{ReportLimits, ReportRates};
 use crate::router::schedule::QueueSchedule;
 
@@ -149,43 +150,6 @@ pub struct ArrivingMessage<'m> {
     pub release_at: Option<Timestamp>,
     /// The document about it that is written in the same transaction.
     pub record: Option<SubmissionRecord>,
-}
-
-/// A document about a submission in the mail file of its sender.
-#[derive(Debug, Clone)]
-pub struct SubmissionRecord {
-    /// The path of the mail file.
-    pub mail_file: String,
-    /// What is written.
-    pub change: RecordChange,
-}
-
-/// The change of a document about a submission.
-#[derive(Debug, Clone)]
-pub enum RecordChange {
-    /// It is created.
-    New(NewNote),
-    /// It gets these items. If it is gone, nothing is written.
-    Items(NoteId, Vec<Item>),
-    /// It is the copy of the message in a mailbox of its sender.
-    SentCopy(SentCopy),
-}
-
-/// The copy of a message in a mailbox of its sender.
-#[derive(Clone)]
-pub struct SentCopy {
-    /// The mailbox.
-    pub mailbox: ViewId,
-    /// The mailbox and the UID of the draft that the copy replaces. A draft that is gone is ignored.
-    pub draft: Option<(ViewId, Uid)>,
-    /// The copy.
-    pub message: Arc<ReadyMessage>,
-}
-
-impl std::fmt::Debug for SentCopy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SentCopy").field("mailbox", &self.mailbox).field("draft", &self.draft).finish_non_exhaustive()
-    }
 }
 
 /// The router, which accepts messages and directs them to their targets.
@@ -725,28 +689,6 @@ fn success_report_recipients(routed_message: &RoutedMessage<'_>) -> Vec<QueuedRe
     wanting
         .map(|(mailbox, recipient)| QueuedRecipient::new(recipient.clone(), Some(mailbox.mail_file.clone()), now))
         .collect()
-}
-
-fn write_record(transaction: &mut Transaction<'_>, place: usize, change: RecordChange) -> Result<()> {
-    let mut writer = transaction.writer(place);
-    match change {
-        RecordChange::New(note) => {
-            writer.note_create(note)?;
-        }
-        RecordChange::Items(id, items) => {
-            let Some(note) = writer.note(id)? else { return Ok(()) };
-            writer.note_update(id, note.header.revision(), &items, &[])?;
-        }
-        RecordChange::SentCopy(SentCopy { mailbox, draft, message }) => {
-            append_all(&mut writer, mailbox, &[message.as_ref()])?;
-            if let Some((drafts, uid)) = draft
-                && let Some(old) = writer.folder_entry(drafts, uid)?
-            {
-                writer.note_delete_from(old.note, drafts)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueUpdate) -> Result<()> {

@@ -35,12 +35,13 @@ use crate::mailbox::Message;
 use crate::mime::message_header::top_fields;
 use crate::router::accept::{
     DeliveryTarget, FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router,
-    RouterOptions, SubmissionRecord, with_return_path,
+    RouterOptions, with_return_path,
 };
 use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::dsn::Action;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
+use crate::router::record::SubmissionRecord;
 
 /// One message for one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -479,9 +479,10 @@ fn the_copy_replaces_the_draft_if_the_message_is_accepted() {
     };
     let submit = |to: &str, draft: Uid| {
         let message = Arc::new(file.prepare(&new(text)).expect("it is small"));
-        let copy = SentCopy { mailbox: sent, draft: Some((drafts, draft)), message };
+        let copy = SentCopy { mailbox: sent, draft: Some((drafts, draft)), message, held: None };
+        let copy = SubmittedCopy { mail_file: "mail/ann.nsf".to_owned(), copy, release_at: None };
         let request = SubmissionRequest { request_id: "form".to_owned(), ..request(&[to], text) };
-        world.service.submit_with_copy(request, ("mail/ann.nsf".to_owned(), copy)).is_ok()
+        world.service.submit_with_copy(request, copy).is_ok()
     };
     assert!(!submit("nobody@acme.test", draft));
     assert_eq!(counts(), [0, 1], "a refused message has no copy");

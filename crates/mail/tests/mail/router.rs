@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock, Name, NoteId, Uid, UidSet};
+use base::{Clock, Name, NoteId, Uid, UidSet, Unid, ViewId};
 use mail::limits::QUEUE_STUBS_MAX;
-use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::router::{
-    AddressResolver, ArrivingMessage, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient,
-    RecipientState, RecordChange, ReportRates, Router, RouterOptions, SubmissionRecord, TransferOutcome,
+    AddressResolver, ArrivingMessage, DRAFT_FIELDS_ITEM, DeliveryTarget, Destination, Envelope, HeldCopy, LocalMailbox,
+    Notify, Recipient, RecipientState, RecordChange, ReportRates, Router, RouterOptions, SentCopy, SubmissionRecord,
+    TransferOutcome, WithdrawnCopy,
 };
 use notes::{
     Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Identity, Item, ItemValue, NewDatabase, NewNote,
@@ -742,4 +743,96 @@ fn operator_sends_a_held_message_at_once() {
     world.router.retry(key).expect("it is queued");
     assert!(!withdraw(&world));
     assert_eq!(world.router.take_due_jobs(100).len(), 2);
+}
+
+const COPY: Unid = Unid([7; 16]);
+
+fn folder(file: &MailFile, name: &str) -> ViewId {
+    let found = file.snapshot().and_then(|snapshot| snapshot.folder(name)).expect("a sound store");
+    found.unwrap_or_else(|| panic!("no mailbox {name}")).id
+}
+
+/// Returns the numbers of messages in the folders with sent messages and with drafts.
+fn sent_and_drafts(world: &World) -> [u32; 2] {
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    let snapshot = file.snapshot().expect("a snapshot");
+    ["Sent", "Drafts"].map(|name| snapshot.status(folder(&file, name)).expect("a sound store").messages)
+}
+
+fn prepared(file: &MailFile, text: &str) -> Arc<mail::mailbox::ReadyMessage> {
+    let message = NewMessage { raw: text.as_bytes().to_vec(), flags: Flags::none(), received: None };
+    Arc::new(file.prepare(&message).expect("it is small"))
+}
+
+/// Sends a message that is held for a minute, with a copy that replaces the draft.
+fn send_held_with_copy(world: &World) {
+    world.mail.create_if_missing("mail/bob.nsf", "bob", &Name::new("bob@acme.test"), None).expect("a mail file");
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    let [mailbox, drafts] = ["Sent", "Drafts"].map(|name| folder(&file, name));
+    let draft = NewMessage { raw: b"Subject: draft\r\n\r\n".to_vec(), flags: Flags::none(), received: None };
+    let draft = file.append(drafts, &[draft]).expect("a sound store").1[0];
+    let held = HeldCopy { unid: COPY, draft_fields: "Bcc: eve@acme.test\r\n".to_owned() };
+    let copy = SentCopy {
+        mailbox,
+        draft: Some((drafts, draft)),
+        message: prepared(&file, "Subject: x\r\n\r\n"),
+        held: Some(held),
+    };
+    let mut envelope = envelope("bob@acme.test", &["ann@acme.test"]);
+    envelope.id = COPY.to_string();
+    let targets: Vec<Arc<[DeliveryTarget]>> = vec![Acme.targets("ann@acme.test").expect("targets").into()];
+    let release_at = Some(world.clock.now().after(Duration::from_secs(60)));
+    let record = SubmissionRecord { mail_file: "mail/bob.nsf".to_owned(), change: RecordChange::SentCopy(copy) };
+    let record = Some(record);
+    let arriving = ArrivingMessage { envelope: &envelope, targets: &targets, raw: MESSAGE, release_at, record };
+    world.router.accept_resolved(arriving).expect("it is accepted");
+}
+
+/// Withdraws the message, and makes its copy a draft.
+fn withdraw_with_copy(world: &World) -> bool {
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    let copy = file.snapshot().and_then(|snapshot| Ok(snapshot.reading().find(COPY)?)).expect("a snapshot");
+    let draft = prepared(&file, "Subject: x\r\nBcc: eve@acme.test\r\n\r\n");
+    let change = WithdrawnCopy { copy: copy.unwrap_or(NoteId(u32::MAX)), drafts: folder(&file, "Drafts"), draft };
+    let record = SubmissionRecord { mail_file: "mail/bob.nsf".to_owned(), change: RecordChange::Withdrawn(change) };
+    world.router.withdraw(&COPY.to_string(), record).expect("the store accepts it").is_some()
+}
+
+#[test]
+fn copy_of_a_held_message_is_a_draft_again_or_the_message_is_sent() {
+    let minute = Duration::from_secs(60);
+    let world = world();
+    send_held_with_copy(&world);
+    assert_eq!(sent_and_drafts(&world), [1, 0]);
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    let snapshot = file.snapshot().expect("a snapshot");
+    let note = snapshot.reading().find(COPY).expect("a sound store").expect("the copy is found by its UNID");
+    let items = snapshot.reading().note(note).expect("a sound store").expect("it exists").items;
+    let fields = notes::item::find_item(&items, DRAFT_FIELDS_ITEM).and_then(|item| item.value.text());
+    assert_eq!(fields, Some("Bcc: eve@acme.test\r\n"));
+
+    // A server that was killed before the withdrawal was durable, and one that was killed after it.
+    let late = world_over(Arc::new(world.memory.crash_losing_all()), world.clock.clone());
+    assert!(withdraw_with_copy(&world) && !withdraw_with_copy(&world), "only once");
+    assert_eq!(sent_and_drafts(&world), [0, 1]);
+    let withdrawn = world_over(Arc::new(world.memory.crash_losing_all()), world.clock.clone());
+    assert_eq!(sent_and_drafts(&withdrawn), [0, 1]);
+    world.clock.advance(minute);
+    assert!(withdrawn.router.take_due_jobs(100).is_empty() && withdrawn.inbox("ann").is_empty());
+
+    assert!(!withdraw_with_copy(&late), "the time is over");
+    for job in late.router.take_due_jobs(100) {
+        late.router.deliver_local(&job).expect("it is delivered");
+    }
+    assert_eq!((late.inbox("ann").len(), sent_and_drafts(&late)), (1, [1, 0]));
+}
+
+#[test]
+fn withdrawal_does_not_need_the_copy() {
+    let world = world();
+    send_held_with_copy(&world);
+    let file = world.mail.open_as_server("mail/bob.nsf").expect("the mail file of the sender");
+    file.delete(folder(&file, "Sent"), &UidSet::from(1..=u32::MAX)).expect("a sound store");
+    assert!(withdraw_with_copy(&world));
+    assert_eq!((sent_and_drafts(&world), world.router.list().len()), ([0, 1], 0));
 }

@@ -77,7 +77,13 @@ impl ProtocolServices {
         let domain = instance.default_domain().map_err(instance::InstanceError::from)?;
         let domain = domain.as_str();
         let authenticator = authenticator(server, logins);
-        let web = WebRoutes { server, logins, submissions: &submissions, authenticator: &authenticator };
+        let web = WebRoutes {
+            server,
+            logins,
+            submissions: &submissions,
+            authenticator: &authenticator,
+            tables: Arc::default(),
+        };
         let jmap = web.jmap_service()?;
         Ok(Self {
             reception: smtp(rules(config, ListenerRules::reception(hostname, domain)), verifier.as_ref()),

@@ -8,6 +8,7 @@ use jmap::limits::Limits;
 use jmap::push_subscriptions::PushSubscriptions;
 use jmap::push_target::PushPolicy;
 use jmap::service::push_sender::{PushResolver, PushSender, ResolvedAddresses};
+use mail::message_table::MessageTables;
 use mail::submission::SubmissionService;
 use smtp::dns::Resolver;
 
@@ -27,6 +28,8 @@ pub(super) struct WebRoutes<'s> {
     pub(super) logins: &'s Arc<Logins>,
     pub(super) submissions: &'s Arc<SubmissionService>,
     pub(super) authenticator: &'s Authenticator,
+    /// The messages of mail files in memory.
+    pub(super) tables: Arc<MessageTables>,
 }
 
 impl WebRoutes<'_> {
@@ -52,6 +55,7 @@ impl WebRoutes<'_> {
             databases: Arc::clone(&instance.databases),
             backend: Arc::new(backend),
             credentials: Arc::new(credentials),
+            tables: Arc::clone(&self.tables),
             authenticator: self.authenticator.clone(),
             pool: self.server.pool.clone(),
             memory: Arc::clone(&self.server.memory),
@@ -88,7 +92,7 @@ impl WebRoutes<'_> {
             limits: jmap_limits(&instance.config),
             message_id_domain: instance.hostname.clone(),
             push,
-            tables: jmap::table::MessageTables::default(),
+            tables: Arc::clone(&self.tables),
         };
         let parts = jmap::service::ServiceParts {
             services: Arc::new(services),

@@ -14,9 +14,10 @@ use notes::Marks;
 
 use crate::answer;
 use crate::error::{Error, Result};
+use crate::folder_order;
 use crate::form::Form;
 use crate::layout::Layout;
-use crate::limits::{MARKED_PER_TRANSACTION, MOVED_PER_TRANSACTION};
+use crate::limits::{MARKED_PER_TRANSACTION, MOVED_PER_TRANSACTION, SELECTED_CONVERSATIONS_MAX};
 use crate::mail_folders;
 use crate::notice::{MovedMessages, Notice, parse_uids, uid_text};
 use crate::page::list::FolderKind;
@@ -41,7 +42,10 @@ pub(crate) struct ConfirmPage {
 /// Executes a form.
 pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Response> {
     let form = visit.form(body).await?;
-    let uids = selected(&form)?;
+    let mut uids = selected(&form)?;
+    if form.text("threads") == "1" && form.has("uid") && !form.has("all") {
+        uids = with_conversations(&visit, folder, uids, form.number("until").unwrap_or(0)).await?;
+    }
     let back = back(&form, folder);
     if uids.is_empty() {
         let notice = Notice::text("Nothing was selected. Select messages first.");
@@ -72,7 +76,7 @@ pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Resp
         Notice::Moved(moved) if form.has("undo") => format!("/lite/folder/{}", moved.target),
         // A page of a message that is no longer there would not be found.
         Notice::Moved(_) => list_address(&form, folder),
-        Notice::Text(_) => back,
+        Notice::Text(_) | Notice::Held(_) => back,
     };
     Ok(answer::redirect(&notice.address(&back, &visit.secret)))
 }
@@ -91,6 +95,19 @@ fn selected(form: &Form) -> Result<UidSet> {
     Ok(uids.collect::<Result<Vec<_>>>()?.into_iter().collect())
 }
 
+/// Adds the other messages of the selected conversations, which are in the folder and not newer than the page.
+async fn with_conversations(visit: &Visit, folder: u32, mut uids: UidSet, until: u32) -> Result<UidSet> {
+    let selected: Vec<u32> = uids.ranges().flatten().take(SELECTED_CONVERSATIONS_MAX).collect();
+    let tables = std::sync::Arc::clone(&visit.service.services.tables);
+    let others = visit.run("conversations", move |file| {
+        let view = mail_folders::folder(&file.snapshot()?, folder)?.id;
+        let found = folder_order::uids_of_conversations(&tables, file, (view, &selected), until)?;
+        Ok((found, file.snapshot()?.ticket()))
+    });
+    others.await?.into_iter().for_each(|uid| uids.insert(uid));
+    Ok(uids)
+}
+
 /// Returns the address of the page from which the form came.
 fn back(form: &Form, folder: u32) -> String {
     match form.number("message") {
@@ -101,9 +118,10 @@ fn back(form: &Form, folder: u32) -> String {
 
 fn list_address(form: &Form, folder: u32) -> String {
     let page = form.number("page").filter(|page| *page > 1).map(|page| format!("page={page}"));
-    let is_order = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase());
-    let order =
-        ["sort", "order"].map(|name| Some(form.text(name)).filter(is_order).map(|text| format!("{name}={text}")));
+    let is_order =
+        |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let order = ["sort", "order", "threads"]
+        .map(|name| Some(form.text(name)).filter(is_order).map(|text| format!("{name}={text}")));
     let query = page.into_iter().chain(order.into_iter().flatten()).collect::<Vec<_>>().join("&");
     if query.is_empty() { format!("/lite/folder/{folder}") } else { format!("/lite/folder/{folder}?{query}") }
 }

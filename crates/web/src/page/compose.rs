@@ -10,6 +10,7 @@ use axum::response::Response;
 use base::{Random, Uid, hex};
 use mail::mailbox::{MailSnapshot, Message, SpecialUse};
 use mail::mime::{MimeSource as _, address, header};
+use mail::preferences::SignaturePlacement;
 
 use crate::answer;
 use crate::backend::{Account, AddressEntry};
@@ -22,8 +23,8 @@ use crate::message_content::{self, Attachment};
 use crate::outgoing::{self, ORIGINAL_FIELD};
 use crate::page::list::shown_subject;
 use crate::page::message::{find, open};
-use crate::shown_text;
 use crate::visit::Visit;
+use crate::{personal_settings, shown_text};
 
 /// Number of random bytes of the identifier of a form.
 const FORM_BYTES: usize = 16;
@@ -88,7 +89,9 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
         }
         (None, None) => {
             let line = |name: &str| outgoing::line(query.text(name), "the address");
-            Composer { to: line("to")?, subject: line("subject")?, ..new_composer(&visit) }
+            let composer = Composer { to: line("to")?, subject: line("subject")?, ..new_composer(&visit) };
+            let body = with_signature(String::new(), &signature(&visit).await?, visit.settings.signature_placement());
+            Composer { body, ..composer }
         }
     };
     Ok(page(&visit, composer, None, Vec::new()))
@@ -209,7 +212,52 @@ async fn answer_to(visit: &Visit, (folder, uid): (u32, u32), reference: Referenc
         let kind = if reference == Reference::Forward { "f" } else { "r" };
         Ok((Composer { original: format!("{kind}.{folder}.{uid}"), ..composer }, snapshot.ticket()))
     });
-    Ok(Composer { form: new.form, ..read.await? })
+    let read = read.await?;
+    let body = with_signature(read.body, &signature(visit).await?, visit.settings.signature_placement());
+    Ok(Composer { form: new.form, body, ..read })
+}
+
+/// Returns the text signature of the default identity. It is empty for somebody who has none.
+async fn signature(visit: &Visit) -> Result<String> {
+    if visit.settings.signature_placement() == SignaturePlacement::None {
+        return Ok(String::new());
+    }
+    let caller = visit.caller.clone();
+    let preferences = visit.settings.preferences.clone();
+    let read = visit.service.run(&visit.caller, "signature", move |backend| {
+        let account = backend.account(&caller)?;
+        let file = backend.open(&caller)?;
+        let snapshot = file.snapshot()?;
+        let identity = personal_settings::identity(&snapshot, file.database(), (&account, &preferences))?;
+        let signature = identity.map(|identity| identity.settings.text_signature).unwrap_or_default();
+        Ok((signature, snapshot.ticket()))
+    });
+    let (signature, ticket) = match read.await {
+        // The composer is shown; sending says what is wrong.
+        Err(Error::MailFile(_)) => return Ok(String::new()),
+        read => read?,
+    };
+    visit.service.services.databases.store().durable(ticket).await?;
+    Ok(signature)
+}
+
+/// Puts a signature into the body of a new message, or into one that begins with two empty lines and quotes another
+/// message. The line `-- ` precedes a signature that ends the message (RFC 3676 §4.3), because programs cut what
+/// follows it.
+fn with_signature(body: String, signature: &str, placement: SignaturePlacement) -> String {
+    let signature = shown_text::of_body(signature);
+    let signature = signature.trim_matches('\n');
+    if signature.is_empty() || placement == SignaturePlacement::None {
+        return body;
+    }
+    if !body.is_empty() && placement == SignaturePlacement::AboveQuote {
+        return format!("\n\n{signature}{body}");
+    }
+    let delimiter = if signature.starts_with("-- \n") { "" } else { "-- \n" };
+    if body.is_empty() {
+        return format!("\n\n{delimiter}{signature}\n");
+    }
+    format!("{}\n\n{delimiter}{signature}\n", body.trim_end_matches('\n'))
 }
 
 /// Returns the beginning of a message that answers or forwards another one.
@@ -315,6 +363,21 @@ mod tests {
         check(message, Reference::ReplyAll, ("Bob <bob@b.test>", "c@c.test, d@d.test"));
         check("From: b@b.test\r\nReply-To: list@l.test", Reference::Reply, ("list@l.test", ""));
         check("From: ann@acme.test\r\nTo: c@c.test", Reference::Reply, ("c@c.test", ""));
+    }
+
+    #[test]
+    fn signatures_have_their_place() {
+        use SignaturePlacement::{AboveQuote, BelowQuote, None};
+        let check = |body: &str, signature: &str, placement, expected: &str| {
+            assert_eq!(with_signature(body.to_owned(), signature, placement), expected, "{body:?} {placement:?}");
+        };
+        let quote = "\n\nOn Monday, Bob wrote:\n> x\n";
+        check("", "Ann\r\n", AboveQuote, "\n\n-- \nAnn\n");
+        check("", "-- \nAnn", BelowQuote, "\n\n-- \nAnn\n");
+        check(quote, "Ann", AboveQuote, "\n\nAnn\n\nOn Monday, Bob wrote:\n> x\n");
+        check(quote, "Ann", BelowQuote, "\n\nOn Monday, Bob wrote:\n> x\n\n-- \nAnn\n");
+        check(quote, "Ann", None, quote);
+        check(quote, "\n", AboveQuote, quote);
     }
 
     #[test]

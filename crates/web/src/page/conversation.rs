@@ -53,6 +53,7 @@ struct Found<'f> {
 /// Shows the conversation of a message.
 pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Response> {
     let mut layout = visit.layout("");
+    let zone = visit.settings.zone.clone();
     let page = visit.run("conversation", move |file| {
         let snapshot = file.snapshot()?;
         let (shown, entry) = find(&snapshot, folder, uid)?;
@@ -63,7 +64,7 @@ pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Resp
         let rows = found.messages.iter().map(|(of, member)| {
             Ok(ConversationRow {
                 folder: mail_folders::shown_name(of),
-                row: row(&snapshot, of.id, member, FolderKind::of(of))?,
+                row: row(&snapshot, of.id, (member, FolderKind::of(of)), &zone)?,
                 is_this: member.note == entry.note,
             })
         });

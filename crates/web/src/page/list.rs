@@ -1,7 +1,8 @@
-//! The messages of a folder, by pages.
+//! The messages or the conversations of a folder, by pages.
 //!
-//! The order of the folder is that in which its messages arrived; a page of it costs the page and not the folder. Other
-//! orders read the whole folder, so they are offered for folders of at most [`SORTED_MESSAGES_MAX`] messages.
+//! The order of the folder is that in which its messages arrived; a page of it costs the page and not the folder.
+//! Conversations and other orders come from the table of the mail file ([`crate::folder_order`]). Orders that read the
+//! headers of all messages are offered for folders of at most [`SORTED_MESSAGES_MAX`] messages.
 
 use std::ops::ControlFlow;
 
@@ -9,19 +10,23 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
 use base::{Uid, ViewId};
-use mail::mailbox::{Folder, MailFile, MailSnapshot, SpecialUse};
+use mail::mailbox::{Folder, FolderStatus, MailFile, MailSnapshot, SpecialUse};
+use mail::message_table::MessageTables;
 use mail::mime::MimeSource as _;
 use notes::{FolderEntry, Marks};
 use store::Ticket;
 
 use crate::answer;
 use crate::error::{Error, Result};
+use crate::folder_order::{self, FolderOrder, FolderPage, FolderRow, SortKey};
 use crate::form::Form;
 use crate::layout::Layout;
-use crate::limits::{LIST_MESSAGES, SORTED_MESSAGES_MAX};
+use crate::limits::SORTED_MESSAGES_MAX;
 use crate::mail_folders::{self, FolderChoice};
 use crate::message_content;
+use crate::personal_settings::PersonalSettings;
 use crate::shown_text;
+use crate::shown_time::ShownZone;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -31,11 +36,15 @@ struct ListPage {
     folder: u32,
     /// The name of the folder.
     name: String,
+    /// The rows of the page, and the number of all.
+    range: String,
     rows: Vec<MessageRow>,
     folders: Vec<FolderChoice>,
     position: Position,
     order: Order,
     kind: FolderKind,
+    /// Number of messages.
+    messages: String,
     unread: String,
     /// The UID up to which "all messages" means.
     until: u32,
@@ -53,6 +62,8 @@ pub(crate) struct MessageRow {
     pub(crate) marks: &'static [&'static str],
     pub(crate) is_unread: bool,
     pub(crate) has_attachment: bool,
+    /// Number of messages of the conversation in the folder. 1 in a list of messages.
+    pub(crate) messages: u32,
 }
 
 /// The kind of a folder, as far as its page differs.
@@ -90,39 +101,55 @@ struct Position {
 }
 
 impl Position {
-    fn new(page: u32, total: u32) -> Self {
-        let pages = total.div_ceil(LIST_MESSAGES).max(1);
+    /// Returns the position of a page. A page that does not exist any more is the last one.
+    fn new(page: u32, total: u32, page_size: u32) -> Self {
+        let pages = total.div_ceil(page_size).max(1);
         let page = page.clamp(1, pages);
-        let before = (page - 1) * LIST_MESSAGES;
-        let last = total.min(before + LIST_MESSAGES);
+        let before = (page - 1) * page_size;
+        let last = total.min(before + page_size);
         Self { page, pages, total, first: (before + 1).min(last), last }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, has_threads: bool) -> String {
         let [first, last, total] = [self.first, self.last, self.total].map(|count| shown_text::number(count.into()));
-        if self.total == 0 { "no messages".to_owned() } else { format!("{first}–{last} of {total}") }
+        match (self.total, has_threads) {
+            (0, _) => "no messages".to_owned(),
+            (_, false) => format!("{first}–{last} of {total}"),
+            (1, true) => "1 conversation".to_owned(),
+            (_, true) => format!("{first}–{last} of {total} conversations"),
+        }
+    }
+
+    /// Returns the index of the first row, and the number of rows.
+    fn part(&self) -> (u32, u32) {
+        if self.total == 0 { (0, 0) } else { (self.first - 1, self.last + 1 - self.first) }
     }
 }
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Order {
-    key: SortKey,
+    column: Column,
     /// `true` for the smallest first, which is the oldest for dates.
     is_ascending: bool,
     /// `true` if the folder is small enough for other orders.
     is_offered: bool,
+    /// `true` if each row is a conversation.
+    has_threads: bool,
+    /// `true` if the person wants conversations in lists.
+    prefers_threads: bool,
 }
 
+/// The column by which a list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SortKey {
+enum Column {
     Date,
     Who,
     Subject,
     Size,
 }
 
-impl SortKey {
+impl Column {
     fn name(self) -> &'static str {
         match self {
             Self::Date => "date",
@@ -134,41 +161,77 @@ impl SortKey {
 }
 
 impl Order {
-    fn read(query: &Form, total: u32) -> Self {
+    fn read(query: &Form, total: u32, settings: &PersonalSettings) -> Self {
         let is_offered = total <= SORTED_MESSAGES_MAX;
-        let key = match query.text("sort") {
-            "who" if is_offered => SortKey::Who,
-            "subject" if is_offered => SortKey::Subject,
-            "size" if is_offered => SortKey::Size,
-            _ => SortKey::Date,
+        let column = match query.text("sort") {
+            "who" if is_offered => Column::Who,
+            "subject" if is_offered => Column::Subject,
+            "size" if is_offered => Column::Size,
+            _ => Column::Date,
         };
         let is_ascending = match query.text("order") {
             "up" => true,
             "down" => false,
-            _ => matches!(key, SortKey::Who | SortKey::Subject),
+            _ => matches!(column, Column::Who | Column::Subject),
         };
-        Self { key, is_ascending, is_offered }
+        let prefers_threads = settings.has_threads();
+        let has_threads = match query.text("threads") {
+            "1" => true,
+            "0" => false,
+            _ => prefers_threads,
+        };
+        Self { column, is_ascending, is_offered, has_threads, prefers_threads }
     }
 
     /// Returns the query of this order.
     fn query(&self) -> String {
-        format!("sort={}&order={}", self.key.name(), if self.is_ascending { "up" } else { "down" })
+        let direction = if self.is_ascending { "up" } else { "down" };
+        format!("sort={}&order={direction}{}", self.column.name(), self.threads_query())
     }
 
     /// Returns the query of a column's link. The link of the present order turns it around.
-    fn link(&self, key: &str) -> String {
-        let is_present = self.key.name() == key;
-        let is_ascending = if is_present { !self.is_ascending } else { matches!(key, "who" | "subject") };
-        format!("sort={key}&order={}", if is_ascending { "up" } else { "down" })
+    fn link(&self, column: &str) -> String {
+        let is_present = self.column.name() == column;
+        let is_ascending = if is_present { !self.is_ascending } else { matches!(column, "who" | "subject") };
+        format!("sort={column}&order={}{}", if is_ascending { "up" } else { "down" }, self.threads_query())
+    }
+
+    /// Returns the query of the link that switches between conversations and messages.
+    fn switch(&self) -> String {
+        Self { has_threads: !self.has_threads, ..*self }.query()
+    }
+
+    fn threads_query(&self) -> &'static str {
+        match (self.has_threads, self.prefers_threads) {
+            (true, false) => "&threads=1",
+            (false, true) => "&threads=0",
+            _ => "",
+        }
     }
 
     /// Returns the value of `aria-sort` of a column.
-    fn aria(&self, key: &str) -> &'static str {
-        match (self.key.name() == key, self.is_ascending) {
+    fn aria(&self, column: &str) -> &'static str {
+        match (self.column.name() == column, self.is_ascending) {
             (false, _) => "none",
             (true, true) => "ascending",
             (true, false) => "descending",
         }
+    }
+
+    /// Returns `true` if the list is that of the folder itself.
+    fn is_of_folder(&self) -> bool {
+        self.column == Column::Date && !self.has_threads
+    }
+
+    fn in_folder(&self, folder: ViewId, kind: FolderKind) -> FolderOrder {
+        let key = match (self.column, kind) {
+            (Column::Date, _) => SortKey::Date,
+            (Column::Who, FolderKind::Outgoing | FolderKind::Drafts) => SortKey::To,
+            (Column::Who, _) => SortKey::From,
+            (Column::Subject, _) => SortKey::Subject,
+            (Column::Size, _) => SortKey::Size,
+        };
+        FolderOrder { folder, key, is_ascending: self.is_ascending, has_threads: self.has_threads }
     }
 }
 
@@ -186,118 +249,128 @@ pub(crate) fn inbox_address(file: &MailFile) -> Result<(String, Ticket)> {
 
 /// Shows a page of a list.
 pub(crate) async fn show(visit: Visit, folder: u32) -> Result<Response> {
+    let layout = visit.layout("");
+    let settings = visit.settings.clone();
     let query = Form::parse_urlencoded(
-        ["sort", "order"].map(|name| format!("{name}={}", visit.query.text(name))).join("&").as_bytes(),
+        ["sort", "order", "threads"].map(|name| format!("{name}={}", visit.query.text(name))).join("&").as_bytes(),
     )?;
     let page = visit.query.number("page").unwrap_or(1);
-    let mut layout = visit.layout("");
+    let tables = std::sync::Arc::clone(&visit.service.services.tables);
     let list = visit.run("list", move |file| {
-        let snapshot = file.snapshot()?;
-        let shown = mail_folders::folder(&snapshot, folder)?;
-        let status = snapshot.status(shown.id)?;
-        let order = Order::read(&query, status.messages);
-        let position = Position::new(page, status.messages);
-        let kind = FolderKind::of(&shown);
-        let name = mail_folders::shown_name(&shown);
-        layout.title = format!("{name}, {}", position.text());
-        let page = ListPage {
-            layout,
-            folder,
-            name,
-            rows: rows(&snapshot, shown.id, (&position, &order), kind)?,
-            folders: mail_folders::choices(&snapshot)?,
-            position,
-            order,
-            kind,
-            unread: shown_text::number(status.unseen.into()),
-            until: status.uid_next.0.saturating_sub(1),
+        let total = {
+            let snapshot = file.snapshot()?;
+            snapshot.status(mail_folders::folder(&snapshot, folder)?.id)?.messages
         };
+        let wanted = Wanted { folder, page, order: Order::read(&query, total, &settings), settings };
+        let (snapshot, page) = wanted.read(&tables, file, layout)?;
         Ok((page, snapshot.ticket()))
     });
     Ok(answer::page(StatusCode::OK, &list.await?))
 }
 
-fn rows(
-    snapshot: &MailSnapshot<'_>,
-    folder: ViewId,
-    (position, order): (&Position, &Order),
-    kind: FolderKind,
-) -> Result<Vec<MessageRow>> {
-    if position.total == 0 {
-        return Ok(Vec::new());
-    }
-    let entries = match order.key {
-        SortKey::Date => entries_by_date(snapshot, folder, position, order.is_ascending)?,
-        _ => entries_sorted(snapshot, folder, (position, order), kind)?,
-    };
-    entries.iter().map(|entry| row(snapshot, folder, entry, kind)).collect()
+/// The page that a browser wants.
+struct Wanted {
+    folder: u32,
+    page: u32,
+    order: Order,
+    settings: PersonalSettings,
 }
 
-/// Returns the entries of a page in the order of the folder.
-fn entries_by_date(
+impl Wanted {
+    /// Reads the page, and the snapshot that it shows.
+    fn read<'f>(
+        &self,
+        tables: &MessageTables,
+        file: &'f MailFile,
+        layout: Layout,
+    ) -> Result<(MailSnapshot<'f>, ListPage)> {
+        let snapshot = file.snapshot()?;
+        let shown = mail_folders::folder(&snapshot, self.folder)?;
+        let kind = FolderKind::of(&shown);
+        let position = |total: u32| Position::new(self.page, total, self.settings.page_size());
+        let (snapshot, found) = if self.order.is_of_folder() {
+            let total = snapshot.status(shown.id)?.messages;
+            let rows = rows_by_date(&snapshot, shown.id, &position(total), self.order.is_ascending)?;
+            (snapshot, FolderPage { total, rows })
+        } else {
+            drop(snapshot);
+            let order = self.order.in_folder(shown.id, kind);
+            folder_order::read(tables, file, order, |total| position(total).part())?
+        };
+        let status = snapshot.status(shown.id)?;
+        let rows = found.rows.iter().map(|row| self.row(&snapshot, (shown.id, kind), row));
+        let page = ListPage {
+            rows: rows.collect::<Result<Vec<_>>>()?,
+            folders: mail_folders::choices(&snapshot)?,
+            ..self.empty_page(layout, &shown, &status, position(found.total))
+        };
+        Ok((snapshot, page))
+    }
+
+    fn empty_page(&self, mut layout: Layout, shown: &Folder, status: &FolderStatus, position: Position) -> ListPage {
+        let name = mail_folders::shown_name(shown);
+        let range = position.text(self.order.has_threads);
+        layout.title = format!("{name}, {range}");
+        ListPage {
+            layout,
+            folder: self.folder,
+            name,
+            range,
+            rows: Vec::new(),
+            folders: Vec::new(),
+            position,
+            order: self.order,
+            kind: FolderKind::of(shown),
+            messages: shown_text::number(status.messages.into()),
+            unread: shown_text::number(status.unseen.into()),
+            until: status.uid_next.0.saturating_sub(1),
+        }
+    }
+
+    fn row(
+        &self,
+        snapshot: &MailSnapshot<'_>,
+        (folder, kind): (ViewId, FolderKind),
+        row: &FolderRow,
+    ) -> Result<MessageRow> {
+        let shown = self::row(snapshot, folder, (&row.entry, kind), &self.settings.zone)?;
+        let marks = match (row.is_unread, shown.is_unread) {
+            // An older message of the conversation is unread.
+            (true, false) => mark_names(row.entry.marks.difference(Marks::SEEN)),
+            _ => shown.marks,
+        };
+        Ok(MessageRow { messages: row.messages, is_unread: row.is_unread, marks, ..shown })
+    }
+}
+
+/// Returns the rows of a page in the order of the folder.
+fn rows_by_date(
     snapshot: &MailSnapshot<'_>,
     folder: ViewId,
     position: &Position,
     is_ascending: bool,
-) -> Result<Vec<FolderEntry>> {
-    let first = if is_ascending { position.first - 1 } else { position.total - position.last };
-    let count = (position.last + 1 - position.first) as usize;
-    let Some(start) = snapshot.uid_at(folder, first)? else { return Ok(Vec::new()) };
-    let mut entries = Vec::with_capacity(count);
+) -> Result<Vec<FolderRow>> {
+    let (first, count) = position.part();
+    let start = if is_ascending { first } else { position.total - position.last };
+    let mut rows = Vec::with_capacity(count as usize);
+    let Some(start) = snapshot.uid_at(folder, start)?.filter(|_| count > 0) else { return Ok(rows) };
     snapshot.entries(folder, start..=Uid(u32::MAX), &mut |entry| {
-        entries.push(entry);
-        Ok(if entries.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        let is_unread = !entry.marks.contains(Marks::SEEN);
+        rows.push(FolderRow { entry, messages: 1, is_unread });
+        Ok(if rows.len() < count as usize { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     if !is_ascending {
-        entries.reverse();
+        rows.reverse();
     }
-    Ok(entries)
-}
-
-/// Returns the entries of a page in another order. Reads the whole folder.
-fn entries_sorted(
-    snapshot: &MailSnapshot<'_>,
-    folder: ViewId,
-    (position, order): (&Position, &Order),
-    kind: FolderKind,
-) -> Result<Vec<FolderEntry>> {
-    let mut all = Vec::new();
-    snapshot.entries(folder, Uid(0)..=Uid(u32::MAX), &mut |entry| {
-        all.push(entry);
-        Ok(if all.len() < SORTED_MESSAGES_MAX as usize { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    })?;
-    let mut keyed = Vec::with_capacity(all.len());
-    for entry in all {
-        let key = match order.key {
-            SortKey::Size | SortKey::Date => (entry.size, String::new()),
-            SortKey::Who => (0, row(snapshot, folder, &entry, kind)?.who.to_lowercase()),
-            SortKey::Subject => (0, base_subject(&row(snapshot, folder, &entry, kind)?.subject)),
-        };
-        keyed.push((key, entry));
-    }
-    keyed.sort_by(|one, other| (&one.0, one.1.uid).cmp(&(&other.0, other.1.uid)));
-    if !order.is_ascending {
-        keyed.reverse();
-    }
-    let entries = keyed.into_iter().map(|(_, entry)| entry);
-    Ok(entries.skip(position.first.saturating_sub(1) as usize).take(LIST_MESSAGES as usize).collect())
-}
-
-/// Returns a subject without the beginnings that answers add.
-fn base_subject(subject: &str) -> String {
-    let mut subject = subject.to_lowercase();
-    while let Some(rest) = ["re:", "fw:", "fwd:", "aw:"].iter().find_map(|prefix| subject.strip_prefix(prefix)) {
-        subject = rest.trim_start().to_owned();
-    }
-    subject
+    Ok(rows)
 }
 
 /// Returns the row of a message. A damaged message has one, too.
 pub(crate) fn row(
     snapshot: &MailSnapshot<'_>,
     folder: ViewId,
-    entry: &FolderEntry,
-    kind: FolderKind,
+    (entry, kind): (&FolderEntry, FolderKind),
+    zone: &ShownZone,
 ) -> Result<MessageRow> {
     let message = match snapshot.message_of(entry) {
         Ok(message) => message,
@@ -313,11 +386,12 @@ pub(crate) fn row(
         link,
         who: String::new(),
         subject: "(this message cannot be read)".to_owned(),
-        date: entry.received.to_utc().strftime("%Y-%m-%d %H:%M").to_string(),
+        date: zone.minute(entry.received),
         size: shown_text::size(entry.size),
         marks: mark_names(entry.marks),
         is_unread: !entry.marks.contains(Marks::SEEN),
         has_attachment: false,
+        messages: 1,
     };
     let Some(message) = message else { return Ok(row) };
     let header = message.header();
@@ -356,16 +430,14 @@ mod tests {
 
     #[test]
     fn positions_stay_within_the_list() {
-        let check = |page, total, expected: &str| assert_eq!(Position::new(page, total).text(), expected);
+        let check = |page, total, expected: &str| assert_eq!(Position::new(page, total, 50).text(false), expected);
         check(1, 0, "no messages");
         check(2, 1_234, "51–100 of 1,234");
         check(0, 1_234, "1–50 of 1,234");
         check(u32::MAX, 1_234, "1,201–1,234 of 1,234");
         check(1, 50, "1–50 of 50");
-    }
-
-    #[test]
-    fn subjects_are_sorted_without_the_beginnings_of_answers() {
-        assert_eq!(base_subject("Re: AW: Fwd: Plan"), "plan");
+        assert_eq!(Position::new(5, 120, 200).text(true), "1–120 of 120 conversations");
+        assert_eq!(Position::new(1, 1, 200).text(true), "1 conversation");
+        assert_eq!((Position::new(1, 0, 50).part(), Position::new(3, 120, 50).part()), ((0, 0), (100, 20)));
     }
 }

@@ -21,6 +21,7 @@ use crate::mail_folders::{self, FolderChoice};
 use crate::message_content::{self, Attachment};
 use crate::page::list::{FolderKind, shown_subject};
 use crate::shown_text;
+use crate::shown_time::ShownZone;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -67,12 +68,12 @@ pub(crate) enum TextPiece {
 pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Response> {
     let is_whole = visit.query.has("all");
     let marks_read = !visit.is_indirect();
-    let layout = visit.layout("");
+    let shown_in = (visit.layout(""), visit.settings.zone.clone());
     let page = visit.run("message", move |file| {
         let snapshot = file.snapshot()?;
         let (shown, entry) = find(&snapshot, folder, uid)?;
         let mut ticket = snapshot.ticket();
-        let page = read(&snapshot, layout, (&shown, &entry), is_whole)?;
+        let page = read(&snapshot, shown_in, (&shown, &entry), is_whole)?;
         if marks_read && !entry.marks.contains(Marks::SEEN) {
             ticket = mark_read(file, shown.id, uid)?.unwrap_or(ticket);
         }
@@ -107,7 +108,7 @@ fn mark_read(file: &MailFile, folder: ViewId, uid: u32) -> Result<Option<Ticket>
 
 fn read(
     snapshot: &MailSnapshot<'_>,
-    mut layout: Layout,
+    (mut layout, zone): (Layout, ShownZone),
     (folder, entry): (&mail::mailbox::Folder, &FolderEntry),
     is_whole: bool,
 ) -> Result<MessagePage> {
@@ -130,7 +131,7 @@ fn read(
         folder: folder.id.0,
         folder_name: mail_folders::shown_name(folder),
         uid: entry.uid.0,
-        fields: fields(header),
+        fields: fields(header, &zone),
         pieces: pieces(&text.text),
         rest,
         attachments: message_content::attachments(message.structure()),
@@ -145,12 +146,12 @@ fn read(
 }
 
 /// Returns the fields of a header that a page shows.
-fn fields(header: &[u8]) -> Vec<(&'static str, Vec<String>)> {
+fn fields(header: &[u8], zone: &ShownZone) -> Vec<(&'static str, Vec<String>)> {
     let lists = ["From", "Sender", "Reply-To", "To", "Cc", "Bcc"];
     let mut found: Vec<(&'static str, Vec<String>)> =
         lists.map(|name| (name, shown_values(message_content::mailboxes(header, name)))).into();
     let date = match message_content::date(header) {
-        Some(time) => format!("{} UTC", time.to_utc().strftime("%Y-%m-%d %H:%M")),
+        Some(time) => zone.minute_and_zone(time),
         None => message_content::field(header, "Date"),
     };
     found.push(("Date", shown_values(std::iter::once(date))));

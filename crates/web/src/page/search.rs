@@ -26,6 +26,7 @@ use crate::limits::{
 };
 use crate::mail_folders::{self, FolderChoice};
 use crate::page::list::{FolderKind, MessageRow, row};
+use crate::shown_time::ShownZone;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -98,6 +99,7 @@ struct Search {
     without_in_header: Vec<ExcludedNotes>,
     /// For each word, the messages whose bodies do not have it.
     without_in_body: Vec<ExcludedNotes>,
+    zone: ShownZone,
 }
 
 /// The place at which a search goes on: below a UID of a folder.
@@ -194,8 +196,9 @@ async fn search(visit: &Visit, text: &str, scope: Scope, folders: &[u32]) -> Res
 async fn begin(visit: &Visit, text: &str, scope: Scope) -> Result<Search> {
     let words: Vec<Needle> = text.split_whitespace().take(SEARCH_WORDS_MAX).map(Needle::new).collect();
     let caller = visit.caller.clone();
+    let zone = visit.settings.zone.clone();
     let prepare = visit.service.run(&visit.caller, "search", move |backend| {
-        let mut search = Search { scope, words, without_in_header: Vec::new(), without_in_body: Vec::new() };
+        let mut search = Search { scope, words, without_in_header: Vec::new(), without_in_body: Vec::new(), zone };
         let index = backend.full_text().unwrap_or_else(|error| {
             warn(&error);
             None
@@ -260,7 +263,7 @@ impl Search {
             match matches {
                 Ok(false) => {}
                 Ok(true) => {
-                    let row = row(snapshot, folder.id, entry, kind)?;
+                    let row = row(snapshot, folder.id, (entry, kind), &self.zone)?;
                     step.hits.push(SearchHit { folder: name.clone(), row });
                 }
                 // A damaged message has no words.

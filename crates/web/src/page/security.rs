@@ -8,7 +8,6 @@ use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-use base::Timestamp;
 use qrcode::QrCode;
 use qrcode::render::svg;
 use sasl::{APPLICATION_PROTOCOLS, ApplicationPasswordId, LoginError, LoginProtocol, LoginScope, PasswordRequest};
@@ -22,6 +21,7 @@ use crate::form::Form;
 use crate::layout::Layout;
 use crate::notice::Notice;
 use crate::shown_text;
+use crate::shown_time::ShownZone;
 use crate::visit::Visit;
 
 const PATH: &str = "/lite/settings/security";
@@ -245,12 +245,13 @@ async fn credentials(visit: &Visit) -> Result<CredentialsInfo> {
 
 async fn page(visit: &Visit, failure: Option<String>, form: &Form) -> Result<Response> {
     let known = credentials(visit).await?;
+    let zone = &visit.settings.zone;
     let status = if failure.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let page = SecurityPage {
         layout: visit.layout("Security"),
         failure,
-        second_factor: known.second_factor.as_ref().map(factor_row),
-        passwords: known.application_passwords.iter().map(password_row).collect(),
+        second_factor: known.second_factor.as_ref().map(|factor| factor_row(factor, zone)),
+        passwords: known.application_passwords.iter().map(|password| password_row(password, zone)).collect(),
         form: password_form(form),
     };
     Ok(answer::page(status, &page))
@@ -318,11 +319,11 @@ fn label(protocol: LoginProtocol) -> &'static str {
     }
 }
 
-fn factor_row(factor: &SecondFactorInfo) -> FactorRow {
-    FactorRow { added: time(factor.added), recovery_codes: factor.recovery_codes }
+fn factor_row(factor: &SecondFactorInfo, zone: &ShownZone) -> FactorRow {
+    FactorRow { added: zone.minute(factor.added), recovery_codes: factor.recovery_codes }
 }
 
-fn password_row(password: &ApplicationPasswordInfo) -> PasswordRow {
+fn password_row(password: &ApplicationPasswordInfo, zone: &ShownZone) -> PasswordRow {
     let names: Vec<&str> = password.protocols.iter().map(|protocol| protocol.name()).collect();
     let used = password.last_use.as_ref();
     PasswordRow {
@@ -333,13 +334,9 @@ fn password_row(password: &ApplicationPasswordInfo) -> PasswordRow {
             LoginScope::All => "everything",
             LoginScope::Reading => "reading",
         },
-        made: time(password.created),
-        used: used.map_or("never".to_owned(), |(at, from, by)| format!("{} from {from} over {by}", time(*at))),
+        made: zone.minute(password.created),
+        used: used.map_or("never".to_owned(), |(at, from, by)| format!("{} from {from} over {by}", zone.minute(*at))),
     }
-}
-
-fn time(at: Timestamp) -> String {
-    at.to_utc().strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 #[cfg(test)]

@@ -3,20 +3,22 @@
 //! Sending is one job: it resolves the recipients, writes the message, submits it, and marks the answered message. The
 //! transaction that accepts the message also replaces the draft by the copy in the folder with sent messages, so both
 //! happen or none, whenever the server is killed. The copy has the same bytes that were submitted. The job runs to its
-//! end also if the browser has gone.
+//! end also if the browser has gone. If the person wants some time to undo sending, the message waits in the queue for
+//! that time ([`crate::page::undo`]).
 //!
 //! What the person has typed is not lost: a form that cannot be sent comes back with its content and the reason, and
 //! files that came with it are saved with a draft.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use base::{Timestamp, Uid, UidSet, ViewId};
+use base::{Timestamp, Uid, UidSet, Unid, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, NewMessage, SpecialUse};
 use mail::mime::{MimeSource as _, PartKind, header, transfer_encoding};
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use mail::router::{HeldCopy, SentCopy};
+use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use notes::Marks;
 use store::Ticket;
 
@@ -27,7 +29,7 @@ use crate::form::{Form, UploadedFile};
 use crate::limits::{ADDRESSES_SHOWN, ATTACHMENTS_MAX, COMPOSER_EXTRA_BYTES, FORM_BYTES_MAX, SENT_SEARCHED};
 use crate::mail_folders;
 use crate::message_content::{file_name, media_type};
-use crate::notice::Notice;
+use crate::notice::{HeldMessage, Notice};
 use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
 use crate::page::compose::{self, Composer, Suggestion, parse_original, read_draft};
 use crate::page::message::{find, open};
@@ -43,6 +45,8 @@ struct Work {
     uploads: Vec<UploadedFile>,
     options: ServiceOptions,
     now: Timestamp,
+    /// The UNID of the copy, and the time for which the message is held, if sending can be undone.
+    hold: Option<(Unid, Duration)>,
 }
 
 /// Executes a form of the composer.
@@ -77,16 +81,18 @@ impl Work {
         if kept.len() + uploads.len() > ATTACHMENTS_MAX {
             return Err(Error::Invalid(format!("a message can have at most {ATTACHMENTS_MAX} attachments")));
         }
+        let services = &visit.service.services;
+        let seconds = visit.settings.preferences.undo_seconds.filter(|seconds| *seconds > 0);
+        let hold =
+            seconds.map(|seconds| (Unid::generate(services.random.as_ref()), Duration::from_secs(seconds.into())));
         let options = visit.service.options.clone();
-        Ok(Self { composer, kept, uploads, options, now: visit.service.services.clock.now() })
+        Ok(Self { composer, kept, uploads, options, now: services.clock.now(), hold })
     }
 
-    /// Writes the message.
-    fn write(&self, snapshot: &MailSnapshot<'_>, account: &Account, purpose: Purpose) -> Result<Vec<u8>> {
+    /// Returns the message without its sender and its attachments.
+    fn outgoing(&self) -> Outgoing {
         let composer = &self.composer;
-        let outgoing = Outgoing {
-            from_name: account.name.clone(),
-            from_address: account.addresses.first().cloned().unwrap_or_default(),
+        Outgoing {
             to: composer.to.clone(),
             cc: composer.cc.clone(),
             bcc: composer.bcc.clone(),
@@ -96,7 +102,17 @@ impl Work {
             references: composer.references.clone(),
             original: composer.original.clone(),
             form: composer.form.clone(),
+            ..Outgoing::default()
+        }
+    }
+
+    /// Writes the message.
+    fn write(&self, snapshot: &MailSnapshot<'_>, account: &Account, purpose: Purpose) -> Result<Vec<u8>> {
+        let outgoing = Outgoing {
+            from_name: account.name.clone(),
+            from_address: account.addresses.first().cloned().unwrap_or_default(),
             files: self.files(snapshot)?,
+            ..self.outgoing()
         };
         let written = outgoing.write(purpose, &self.options.hostname, self.now)?;
         if written.len() > self.options.message_bytes_max {
@@ -283,8 +299,18 @@ enum NotSent {
 /// The result of sending.
 struct Sent {
     accepted: AcceptedSubmission,
-    /// `false` if the mail file has no room for the copy.
-    has_copy: bool,
+    copy: KeptCopy,
+}
+
+/// The copy of a message in the folder with sent messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeptCopy {
+    /// The mail file has no room for it.
+    None,
+    /// It exists.
+    Kept,
+    /// It exists, and the message can be withdrawn with it.
+    Held,
 }
 
 async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
@@ -315,13 +341,14 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
         Err(error) => return Err(error),
     };
     sent.accepted.durable.await.map_err(|_| Error::Unavailable)?;
-    let text = match sent.has_copy {
-        true => "The message was sent.",
-        false => {
-            "The message was sent, but your mail file has no room for a copy. Delete messages and empty the trash."
-        }
+    let notice = match (sent.copy, visit.settings.preferences.undo_seconds) {
+        (KeptCopy::Held, Some(seconds)) => Notice::Held(HeldMessage { id: sent.accepted.id, seconds }),
+        (KeptCopy::None, _) => Notice::text(
+            "The message was sent, but your mail file has no room for a copy. Delete messages and empty the trash.",
+        ),
+        _ => Notice::text("The message was sent."),
     };
-    Ok(answer::redirect(&Notice::text(text).address("/lite/folders", &visit.secret)))
+    Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
 /// Answers that a form was sent before, when that is durable.
@@ -359,15 +386,19 @@ fn send_in_job(
         message: message.clone(),
         request_id: work.composer.form.clone(),
     };
-    let copy = sent_copy(&file, work, message)?.map(|copy| (file.database().path(), copy));
-    let has_copy = copy.is_some();
+    let copy = sent_copy(&file, work, message)?;
+    let kept = match &copy {
+        None => KeptCopy::None,
+        Some(copy) if copy.release_at.is_some() => KeptCopy::Held,
+        Some(_) => KeptCopy::Kept,
+    };
     let accepted = match backend.submit(request, copy) {
         Ok(accepted) => accepted,
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
     sending.complete(accepted.ticket);
     mark_original(&file, work);
-    Ok(Ok(Sent { accepted, has_copy }))
+    Ok(Ok(Sent { accepted, copy: kept }))
 }
 
 fn refusal(refused: &RefusedRequest) -> String {
@@ -381,16 +412,25 @@ fn refusal(refused: &RefusedRequest) -> String {
 /// Returns `true` if the folder with sent messages has the message of a form, which was sent before a restart.
 fn was_sent(snapshot: &MailSnapshot<'_>, form: &str, hostname: &str) -> Result<bool> {
     let Some(folder) = mail_folders::special(snapshot, SpecialUse::Sent)? else { return Ok(false) };
+    Ok(find_form(snapshot, folder.id, (form, hostname))?.is_some())
+}
+
+/// Returns the message of a form, if it is among the newest ones of a folder.
+pub(crate) fn find_form(
+    snapshot: &MailSnapshot<'_>,
+    folder: ViewId,
+    (form, hostname): (&str, &str),
+) -> Result<Option<Uid>> {
     let id = format!("<{}>", Outgoing::message_id(form, hostname));
-    let count = snapshot.status(folder.id)?.messages;
-    let Some(first) = snapshot.uid_at(folder.id, count.saturating_sub(SENT_SEARCHED))? else { return Ok(false) };
-    let mut found = false;
-    snapshot.entries(folder.id, first..=Uid(u32::MAX), &mut |entry| {
+    let count = snapshot.status(folder)?.messages;
+    let Some(first) = snapshot.uid_at(folder, count.saturating_sub(SENT_SEARCHED))? else { return Ok(None) };
+    let mut found = None;
+    snapshot.entries(folder, first..=Uid(u32::MAX), &mut |entry| {
         if let Some(message) = snapshot.message_of(&entry)? {
             let known = header::first(message.header(), "Message-ID").unwrap_or_default();
-            found = known.trim_ascii() == id.as_bytes();
+            found = Some(entry.uid).filter(|_| known.trim_ascii() == id.as_bytes());
         }
-        Ok(if found { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) })
+        Ok(if found.is_some() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) })
     })?;
     Ok(found)
 }
@@ -429,7 +469,7 @@ fn recipients(
 
 /// Returns the copy for the folder with sent messages, which replaces the draft. Returns `None` if the mail file has no
 /// room for it.
-fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<SentCopy>> {
+fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<SubmittedCopy>> {
     let quota = file.quota()?;
     if quota.limit_bytes.is_some_and(|limit| quota.used_bytes.saturating_add(raw.len() as u64) > limit) {
         return Ok(None);
@@ -438,7 +478,16 @@ fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<SentCo
     let (drafts, _) = mail_folders::special_or_create(file, SpecialUse::Drafts, "Drafts")?;
     let message = NewMessage { raw, flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let draft = work.composer.draft.map(|draft| (drafts, Uid(draft)));
-    Ok(Some(SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?) }))
+    let held = match work.hold {
+        None => None,
+        Some((unid, _)) => {
+            let outgoing = work.outgoing();
+            Some(HeldCopy { unid, draft_fields: outgoing.draft_fields(&work.options.hostname, work.now)? })
+        }
+    };
+    let copy = SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?), held };
+    let release_at = work.hold.map(|(_, time)| work.now.after(time));
+    Ok(Some(SubmittedCopy { mail_file: file.database().path(), copy, release_at }))
 }
 
 /// Marks the answered or forwarded message. The message was sent whether its original can be marked or not.

@@ -4,13 +4,14 @@ use axum::http::StatusCode;
 
 use super::world::World;
 
-const FORMS: [&str; 6] = [
+const FORMS: [&str; 7] = [
     "/lite/logout",
     "/lite/folders",
     "/lite/settings",
     "/lite/settings/security",
     "/lite/settings/factor",
     "/lite/compose",
+    "/lite/compose/undo",
 ];
 
 #[tokio::test]

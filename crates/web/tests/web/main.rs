@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`world`] | two people with mail files, a directory, a submission that delivers at once, and a browser |
 //! | [`day`] | a day of mail with links and forms only |
+//! | [`preferences`] | time zone, page size, signature, undo of sending |
+//! | [`conversations`] | lists of conversations, and orders |
 //! | [`composing`] | drafts, sending once, names, header injection |
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
 //! | [`security`] | the second factor, application passwords |
@@ -15,9 +17,11 @@
 mod access;
 mod attack;
 mod composing;
+mod conversations;
 mod corpus;
 mod day;
 mod harmless;
 mod hostile;
+mod preferences;
 mod security;
 mod world;

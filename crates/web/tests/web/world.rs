@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -14,8 +15,11 @@ use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
 use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn, LoginProof, LoginWatch};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use mail::router::{
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, Recipient, RecordChange,
+    Router as MailRouter, RouterOptions, SentCopy, SubmissionRecord,
+};
+use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use notes::{Databases, Identity, ServerSettings};
 use sasl::{
     ApplicationPasswordId, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest,
@@ -148,6 +152,8 @@ impl Accounts for OnePassword {
 /// The services of the server.
 pub struct Backend {
     mail: Arc<MailStore>,
+    /// The router, which has the messages that are held.
+    pub router: Arc<MailRouter>,
     /// The requests that were accepted.
     pub submitted: Mutex<Vec<SubmissionRequest>>,
     /// `true` if submission refuses everything.
@@ -185,18 +191,27 @@ impl WebBackend for Backend {
     fn submit(
         &self,
         request: SubmissionRequest,
-        copy: Option<(String, SentCopy)>,
+        copy: Option<SubmittedCopy>,
     ) -> Result<AcceptedSubmission, RefusedRequest> {
         if self.is_refusing.load(Ordering::SeqCst) {
             return Err(Refusal::UnknownRecipient.into());
         }
+        let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+        let copy = match copy {
+            Some(copy) if copy.release_at.is_some() => {
+                let id = self.hold(&request, copy);
+                self.submitted.lock().expect("no test panics while it holds this").push(request);
+                return Ok(AcceptedSubmission { id, ticket: Ticket::NONE, durable });
+            }
+            copy => copy,
+        };
         for recipient in &request.recipients {
             let Some(name) = recipient.strip_suffix("@acme.test") else { continue };
             let file = self.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
             put(&file, "INBOX", &request.message);
         }
-        if let Some((path, SentCopy { mailbox, draft, message })) = copy {
-            let file = self.mail.open_as_server(&path).expect("the mail file exists");
+        if let Some(SubmittedCopy { mail_file, copy: SentCopy { mailbox, draft, message, .. }, .. }) = copy {
+            let file = self.mail.open_as_server(&mail_file).expect("the mail file exists");
             file.append_prepared(mailbox, std::slice::from_ref(message.as_ref())).expect("a sound store");
             if let Some((drafts, uid)) = draft {
                 let deleted = FlagChange::Add(["\\Deleted"].into_iter().collect());
@@ -206,12 +221,55 @@ impl WebBackend for Backend {
             }
         }
         self.submitted.lock().expect("no test panics while it holds this").push(request);
-        let durable = Box::pin(async { Ok(()) }) as Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
         Ok(AcceptedSubmission { id: "1".to_owned(), ticket: Ticket::NONE, durable })
+    }
+
+    fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
+        self.router.withdraw(id, record)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(None)
+    }
+}
+
+impl Backend {
+    /// Passes a message that is held to the router, as submission does. Returns its identifier.
+    fn hold(&self, request: &SubmissionRequest, copy: SubmittedCopy) -> String {
+        let id = copy.copy.held.as_ref().expect("a copy that can be withdrawn").unid.to_string();
+        let recipients: Vec<Recipient> = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let targets: Vec<Arc<[DeliveryTarget]>> =
+            recipients.iter().map(|of| Acme.targets(&of.address).expect("no lookup fails").into()).collect();
+        let envelope =
+            Envelope { id: id.clone(), reverse_path: request.sender.clone(), recipients, ..Envelope::default() };
+        let record = SubmissionRecord { mail_file: copy.mail_file, change: RecordChange::SentCopy(copy.copy) };
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: copy.release_at,
+            record: Some(record),
+        };
+        self.router.accept_resolved(arriving).expect("the store works");
+        id
+    }
+}
+
+/// The addresses of acme.test. All others are remote.
+struct Acme;
+
+impl AddressResolver for Acme {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(name) = address.strip_suffix("@acme.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.to_owned())]);
+        };
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file: format!("mail/{name}.nsf"),
+            title: name.to_owned(),
+            owner: Name::new(&format!("CN={name}/O=acme.test")),
+            quota_bytes: None,
+            other_server: None,
+        })])
     }
 }
 
@@ -254,7 +312,9 @@ impl World {
         let sessions = Sessions::open(&databases, &server, sources, SessionOptions::default()).expect("they open");
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
-        let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
+        let router =
+            MailRouter::open(Arc::clone(&mail), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
+        let backend = Backend { mail, router, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
         let backend = Arc::new(backend);
         let options = ServiceOptions {
             hostname: HOSTNAME.to_owned(),
@@ -275,6 +335,7 @@ impl World {
             databases: Arc::clone(&self.databases),
             backend: self.backend.clone(),
             credentials: self.credential.clone(),
+            tables: Arc::default(),
             authenticator: Authenticator::new(accounts, pool.clone(), pool.clone(), sessions),
             pool,
             memory: MemoryShares::unlimited(),
@@ -339,6 +400,14 @@ impl World {
         let folder = snapshot.folder(folder).expect("a sound store").expect("the folder exists");
         let entry = snapshot.entry(folder.id, uid).expect("a sound store").expect("the message exists");
         mail::mailbox::flags::system_flag_names(snapshot.flags(&entry).marks).collect()
+    }
+
+    /// Lets time pass, and delivers the messages that were held until then.
+    pub fn wait(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+        for job in self.backend.router.take_due_jobs(100) {
+            self.backend.router.deliver_local(&job).expect("the store works");
+        }
     }
 
     pub fn submitted(&self) -> Vec<SubmissionRequest> {

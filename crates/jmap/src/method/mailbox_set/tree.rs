@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::ViewId;
+use mail::mailbox_list::{INBOX, MailboxList};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::error::SetError;
 use crate::limits::{MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
-use crate::mailboxes::{INBOX, MailboxList};
 
 /// The mailboxes of an account.
 #[derive(Default)]
@@ -111,9 +111,7 @@ impl MailboxTree {
     fn name_exists(&self, view: ViewId) -> SetError {
         let error = SetError::invalid_properties(&["name"], "another mailbox has this name");
         match self.ids.iter().find(|(_, known)| **known == view) {
-            Some((id, _)) => {
-                SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str()))
-            }
+            Some((id, _)) => SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str())),
             None => error,
         }
     }

@@ -7,17 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{Modseq, NoteId, ViewId};
-use mail::mailbox::MailSnapshot;
 use notes::{AclFlags, AclLevel, FolderDesign, Grant};
-use serde_json::{Value, json};
 
-use crate::account_rights::AccountRights;
-
-/// The item of a folder with its special use, as crate `mail` writes it.
-pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";
-
-/// The item of a folder that holds no messages, as crate `mail` writes it.
-pub const NO_SELECT_ITEM: &str = "$NoSelect";
+use crate::error::Result;
+use crate::mailbox::MailSnapshot;
+use crate::mailbox::file::{NO_SELECT_ITEM, SPECIAL_USE_ITEM};
 
 /// The item of a folder with its position among others.
 pub const SORT_ORDER_ITEM: &str = "$SortOrder";
@@ -104,7 +98,7 @@ pub struct Rights {
 
 impl Rights {
     fn of(grant: &Grant, is_inbox: bool) -> Self {
-        let is_designer = AccountRights::of(grant).may_create_mailboxes;
+        let is_designer = may_create_mailboxes(grant);
         let is_author = grant.level() >= AclLevel::Author;
         let is_editor = grant.level() >= AclLevel::Editor;
         Self {
@@ -116,22 +110,12 @@ impl Rights {
             may_submit: is_editor,
         }
     }
+}
 
-    /// Returns the property `myRights`.
-    #[must_use]
-    pub fn to_json(self) -> Value {
-        json!({
-            "mayReadItems": true,
-            "mayAddItems": self.may_add,
-            "mayRemoveItems": self.may_remove,
-            "maySetSeen": self.may_mark,
-            "maySetKeywords": self.may_mark,
-            "mayCreateChild": self.may_create_child,
-            "mayRename": self.may_rename,
-            "mayDelete": self.may_rename,
-            "maySubmit": self.may_submit,
-        })
-    }
+/// Returns `true` if a grant permits to create, change and delete mailboxes.
+#[must_use]
+pub fn may_create_mailboxes(grant: &Grant) -> bool {
+    grant.flags().contains(AclFlags::CREATE_FOLDER) || grant.level() >= AclLevel::Designer
 }
 
 /// The mailboxes of an account.
@@ -152,7 +136,7 @@ pub struct MailboxList {
 
 impl MailboxList {
     /// Reads the mailboxes that the caller may see.
-    pub fn load(snapshot: &MailSnapshot<'_>) -> mail::Result<Self> {
+    pub fn load(snapshot: &MailSnapshot<'_>) -> Result<Self> {
         let designs = snapshot.reading().folders()?;
         let subscriptions = snapshot.subscriptions()?;
         let titles: HashMap<&str, ViewId> = designs.iter().map(|design| (design.title.as_str(), design.view)).collect();

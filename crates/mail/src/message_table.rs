@@ -2,7 +2,7 @@
 //!
 //! A table belongs to one mail file and to the names of one caller, because Readers items hide messages from some. It
 //! is built by one scan of the headers, and then follows the change log: before each use it is brought to the change
-//! that the snapshot shows. So it always agrees with the snapshot of the same [`crate::account::AccountView`].
+//! that the snapshot shows. So it always agrees with the snapshot that was taken while its lock was held.
 //!
 //! A message is in the table if it is in a mailbox that the caller may see, and is not marked `\Deleted` there (RFC
 //! 8621 §4.1.1). A message that leaves the table is remembered as a [`Departure`]; older ones are found in the change
@@ -10,6 +10,7 @@
 
 mod counts;
 mod live_list;
+mod sort_texts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -18,9 +19,6 @@ use std::sync::{Arc, OnceLock};
 use base::lru_map::LruMap;
 use base::sync::Mutex;
 use base::{DbNumber, Modseq, NoteId, Timestamp, Unid, ViewId};
-use mail::mailbox::{MailFile, MailSnapshot};
-use mail::mime::MimeSource;
-use mail::threads::computed_thread_id;
 use notes::change_log::NoteChange;
 use notes::thread_index::thread_id_of;
 use notes::{Access, Identity, Keyword, Marks, NoteFlags, NoteHeader, level};
@@ -28,10 +26,14 @@ use notes::{Access, Identity, Keyword, Marks, NoteFlags, NoteHeader, level};
 pub use self::counts::Counts;
 use self::live_list::LiveLists;
 pub use self::live_list::{ListDefinition, RowFilter};
+pub use self::sort_texts::SortTexts;
+use crate::error::{Error, Result};
 use crate::limits::{CACHED_QUERIES_MAX, DEPARTURES_MAX, TABLES_MAX};
-use crate::mailboxes::MailboxList;
-use crate::request::is_id;
-use crate::sort::SortTexts;
+use crate::mailbox::{MailFile, MailSnapshot};
+use crate::mailbox_list::MailboxList;
+use crate::mime::MimeSource;
+use crate::object_id::is_object_id;
+use crate::threads::computed_thread_id;
 
 /// The tables of all mail files.
 pub struct MessageTables {
@@ -97,6 +99,22 @@ impl MessageRow {
         !self.marks.intersects(Marks::SEEN.union(Marks::DRAFT))
     }
 
+    /// Returns the texts by which the message is sorted. They are read when they are first needed. If the message
+    /// cannot be read, they are empty, and `report` gets the error.
+    pub fn texts(&self, snapshot: &MailSnapshot<'_>, report: impl FnOnce(&Error)) -> &SortTexts {
+        self.sort_texts.get_or_init(|| {
+            let read = || -> Result<SortTexts> {
+                let message = snapshot.message(self.note)?;
+                Ok(message.map_or_else(SortTexts::default, |message| SortTexts::of_header(message.header())))
+            };
+            let texts = read().unwrap_or_else(|error| {
+                report(&error);
+                SortTexts::default()
+            });
+            Box::new(texts)
+        })
+    }
+
     /// Returns the identifier of the blob with the message.
     #[must_use]
     pub fn blob_id(&self) -> String {
@@ -159,7 +177,7 @@ struct CachedQuery {
 
 impl MessageTable {
     /// Brings the table to the state of a snapshot of a mail file.
-    pub fn update(&mut self, snapshot: &MailSnapshot<'_>, file: &MailFile) -> mail::Result<()> {
+    pub fn update(&mut self, snapshot: &MailSnapshot<'_>, file: &MailFile) -> Result<()> {
         let modseq = snapshot.modseq();
         if modseq == self.modseq {
             return Ok(());
@@ -180,7 +198,7 @@ impl MessageTable {
     ///
     /// The log is read as the server, because a change may have hidden a message from the caller. It may show later
     /// changes than the snapshot of the caller; what they have changed is found again by the next update.
-    fn changes(&self, current: Modseq, file: &MailFile) -> mail::Result<Vec<(Modseq, NoteId)>> {
+    fn changes(&self, current: Modseq, file: &MailFile) -> Result<Vec<(Modseq, NoteId)>> {
         let server = Arc::new(Identity::local_server(""));
         let access: Access<level::Reader> = file.database().authorize(&server)?;
         let mut changes = Vec::new();
@@ -195,7 +213,7 @@ impl MessageTable {
 
     /// Updates the list of mailboxes. Returns `true` if mailboxes with messages have become visible or hidden, which
     /// the change log does not tell.
-    fn must_rebuild(&mut self, snapshot: &MailSnapshot<'_>) -> mail::Result<bool> {
+    fn must_rebuild(&mut self, snapshot: &MailSnapshot<'_>) -> Result<bool> {
         if snapshot.design_modseq() == self.design_modseq {
             return Ok(false);
         }
@@ -218,7 +236,7 @@ impl MessageTable {
         Ok(false)
     }
 
-    fn build(&mut self, snapshot: &MailSnapshot<'_>) -> mail::Result<()> {
+    fn build(&mut self, snapshot: &MailSnapshot<'_>) -> Result<()> {
         let modseq = snapshot.modseq();
         let list = MailboxList::load(snapshot)?.starting(modseq);
         *self = Self {
@@ -270,7 +288,7 @@ impl MessageTable {
         header: NoteHeader,
         created: Modseq,
         thread: Option<String>,
-    ) -> mail::Result<MessageRow> {
+    ) -> Result<MessageRow> {
         let mut email_id = format!("M{}", header.unid);
         let mut size = header.size;
         if header.flags.contains(NoteFlags::COMPOSED)
@@ -288,7 +306,7 @@ impl MessageTable {
                 thread_id_of(items).map_or_else(|| computed_thread_id(header.unid), str::to_owned)
             }
         };
-        let thread = if is_id(&thread) { thread } else { computed_thread_id(header.unid) };
+        let thread = if is_object_id(&thread) { thread } else { computed_thread_id(header.unid) };
         let known = self.threads.get_key_value(thread.as_str());
         let thread = known.map_or_else(|| thread.as_str().into(), |(known, _)| Arc::clone(known));
         let places = self.visible_places(&header).collect();
@@ -309,7 +327,7 @@ impl MessageTable {
     }
 
     /// Applies a change of a note.
-    fn apply(&mut self, snapshot: &MailSnapshot<'_>, modseq: Modseq, note: NoteId) -> mail::Result<()> {
+    fn apply(&mut self, snapshot: &MailSnapshot<'_>, modseq: Modseq, note: NoteId) -> Result<()> {
         let header = snapshot.reading().header(note)?.filter(|header| self.is_message(header));
         let new = match header {
             Some(header) => {

@@ -1,0 +1,246 @@
+//! Preferences: time zone, page size, signature, and the undo of sending.
+
+use axum::http::StatusCode;
+use base::Name;
+use mail::preferences::{PREFERENCES_PROFILE, item, value};
+use notes::Item;
+
+use super::world::{ANN, Browser, File, Page, World};
+
+const SEND: (&str, &str) = ("do", "send");
+
+/// Saves preferences. Those that are not named become empty.
+async fn save(browser: &mut Browser, fields: &[(&str, &str)]) -> Page {
+    let page = browser.get("/lite/settings").await;
+    let token = page.hidden("token");
+    let identity = page.hidden("identity");
+    let form = [("token", token.as_str()), ("identity", identity.as_str()), ("do", "preferences")];
+    browser.post("/lite/settings", &[&form[..], fields].concat()).await
+}
+
+/// Returns the items of the profile document with Ann's preferences.
+fn stored(world: &World) -> Vec<Item> {
+    let file = world.file("ann");
+    let snapshot = file.snapshot().expect("a sound store");
+    let note = snapshot.reading().profile(PREFERENCES_PROFILE, Some(&Name::new(ANN))).expect("a sound store");
+    note.map(|note| note.items).unwrap_or_default()
+}
+
+/// Sets Ann's preferences as another program does.
+fn set_elsewhere(world: &World, preferences: &[(&str, &str)]) {
+    let file = world.file("ann");
+    let items: Vec<Item> =
+        preferences.iter().map(|(name, value)| item(name, value).expect("a valid preference")).collect();
+    let accesses = [file.depositor()];
+    let mut transaction = file.mail().databases().transaction(&accesses).expect("a transaction");
+    let set = transaction.writer(0).profile_set(PREFERENCES_PROFILE, Some(&Name::new(ANN)), &items, &[]);
+    set.expect("the server may");
+    transaction.commit().expect("a sound store");
+}
+
+#[tokio::test]
+async fn preferences_are_those_that_all_programs_share() {
+    let world = World::new();
+    set_elsewhere(&world, &[("webMode", "full"), ("pageSize", "20"), ("timeZone", "Asia/Kolkata")]);
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/settings").await;
+    assert_eq!((page.hidden("rows"), page.hidden("zone")), ("20".to_owned(), "Asia/Kolkata".to_owned()));
+    assert!(page.has("Times are in Asia/Kolkata."), "{}", page.text());
+    assert!(page.body.len() < 60_000, "{} bytes", page.body.len());
+    let fields =
+        [("rows", "100"), ("zone", "Europe/Zurich"), ("threads", "true"), ("undo", "10"), ("language", "de-CH")];
+    let saved = save(&mut browser, &fields).await;
+    assert!(saved.has("The preferences were saved.") && saved.has("Times are in Europe/Zurich."), "{}", saved.text());
+    assert!(saved.has("<option value=\"true\" selected>"), "{}", saved.text());
+    let items = stored(&world);
+    let found = ["pageSize", "timeZone", "collapseThreads", "undoSeconds", "language", "webMode", "signaturePlacement"]
+        .map(|name| value(&items, name));
+    let expected = [Some("100"), Some("Europe/Zurich"), Some("true"), Some("10"), Some("de-CH"), Some("full"), None];
+    assert_eq!(found, expected, "what this page does not show stays");
+    assert!(save(&mut browser, &[]).await.has("Times are in UTC."));
+    assert_eq!(value(&stored(&world), "pageSize"), None, "an empty field leaves the choice to each program");
+    let mut other = world.logged_in("bob").await;
+    assert_eq!(other.get("/lite/settings").await.hidden("rows"), "", "another person has other preferences");
+}
+
+#[tokio::test]
+async fn wrong_preferences_come_back_and_nothing_is_saved() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let cases = [
+        ("rows", "9", "10 to 200"),
+        ("rows", "x", "10 to 200"),
+        ("zone", "Europe/Nowhere", "time zone is not known"),
+        ("undo", "121", "at most 120"),
+        ("language", "de_CH!", "language tag"),
+        ("placement", "left", "where the signature is"),
+        ("threads", "perhaps", "what lists show"),
+    ];
+    for (name, wrong, reason) in cases {
+        let typed = [("signature", "Typed <here>"), (name, wrong)];
+        let page = save(&mut browser, &typed).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+        assert!(page.has(reason) && page.has("Nothing was saved."), "{name}: {}", page.text());
+        assert!(page.has("Typed &#60;here&#62;</textarea>"), "{name}: {}", page.text());
+    }
+    assert_eq!(save(&mut browser, &[("rows", "9")]).await.hidden("rows"), "9", "it can be corrected");
+    let long = "x".repeat(65 << 10);
+    assert_eq!(save(&mut browser, &[("signature", &long)]).await.status, StatusCode::BAD_REQUEST);
+    assert!(stored(&world).is_empty());
+    assert!(!browser.get("/lite/compose").await.has("-- "), "no signature was saved");
+}
+
+#[tokio::test]
+async fn all_times_are_in_the_time_zone() {
+    let world = World::new();
+    let date = "Date: Mon, 5 Jan 2026 23:30:00 +0000\r\n";
+    world.put("ann", "INBOX", &format!("From: bob@acme.test\r\nSubject: Late\r\n{date}\r\nx"));
+    let mut browser = world.logged_in("ann").await;
+    let list = browser.get("/lite/").await;
+    let before = browser.get(&list.link("Late")).await;
+    assert!(before.has("2026-01-05 23:30 UTC"), "{}", before.text());
+    save(&mut browser, &[("zone", "Asia/Tokyo")]).await;
+    let after = browser.get(&list.link("Late")).await;
+    assert!(after.has("2026-01-06 08:30 JST") && after.has("Times are in Asia/Tokyo."), "{}", after.text());
+    let cell = |page: &Page| {
+        let text = page.text();
+        let cell = text.split("</td><td>").find(|cell| cell.len() >= 16 && cell.as_bytes()[4] == b'-');
+        cell.map(|cell| cell[..16].to_owned()).expect("a date")
+    };
+    let before = cell(&list);
+    for path in ["/lite/", "/lite/search?q=late", &format!("{}/conversation", list.link("Late"))] {
+        let page = browser.get(path).await;
+        let hour = |text: &str| text[11..13].parse::<u32>().expect("an hour");
+        assert_eq!(hour(&cell(&page)), (hour(&before) + 9) % 24, "{path}: {}", page.text());
+    }
+}
+
+#[tokio::test]
+async fn lists_have_the_rows_that_were_chosen_and_old_links_lead_to_the_last_page() {
+    let world = World::new();
+    for number in 0..45 {
+        world.put("ann", "INBOX", &format!("Subject: Number {number}\r\n\r\nx"));
+    }
+    let mut browser = world.logged_in("ann").await;
+    save(&mut browser, &[("rows", "10")]).await;
+    let path = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    let first = browser.get(&path).await;
+    let last = browser.get(&first.link("Last")).await;
+    assert!(last.has("41–45 of 45") && last.has("Page 5 of 5"), "{}", last.text());
+    save(&mut browser, &[("rows", "20")]).await;
+    for query in ["page=5", "page=5&sort=subject", "page=5&threads=1"] {
+        let page = browser.get(&format!("{path}?{query}")).await;
+        assert_eq!(page.status, StatusCode::OK);
+        assert!(page.has("41–45 of 45") && page.has("Page 3 of 3"), "{query}: {}", page.text());
+    }
+}
+
+#[tokio::test]
+async fn the_signature_is_put_into_new_messages_and_answers() {
+    let world = World::new();
+    let uid = world.put("ann", "INBOX", "From: bob@acme.test\r\nSubject: x\r\n\r\nHello");
+    let inbox = world.folder("ann", "INBOX");
+    let mut browser = world.logged_in("ann").await;
+    let saved = save(&mut browser, &[("signature", "Ann\r\nAcme & Co.")]).await;
+    assert!(saved.has("Signature of ann@acme.test"), "{}", saved.text());
+    assert!(saved.has("\nAnn\nAcme &#38; Co.</textarea>"), "{}", saved.text());
+    let reply = format!("/lite/compose?reply={inbox}.{uid}");
+    let forward = format!("/lite/compose?forward={inbox}.{uid}");
+    let new = browser.get("/lite/compose").await;
+    assert!(new.has("\n\n\n-- \nAnn\nAcme &#38; Co.\n</textarea>"), "{}", new.text());
+    let answer = browser.get(&reply).await;
+    assert!(answer.has("\n\n\nAnn\nAcme &#38; Co.\n\nOn "), "{}", answer.text());
+    save(&mut browser, &[("signature", "Ann"), ("placement", "belowQuote")]).await;
+    assert!(browser.get(&reply).await.has("&#62; Hello\n\n-- \nAnn\n</textarea>"));
+    assert!(browser.get(&forward).await.has("Hello\n\n-- \nAnn\n</textarea>"));
+    let draft = browser.compose(&new, &[("body", "typed"), ("do", "save")], &[]).await;
+    assert!(draft.has("\ntyped</textarea>") && !draft.has("Ann\n</textarea>"), "a draft stays as it is");
+    save(&mut browser, &[("signature", "Ann"), ("placement", "none")]).await;
+    for path in ["/lite/compose", &reply, &forward] {
+        assert!(!browser.get(path).await.has("Ann\n"), "{path}");
+    }
+}
+
+/// Sends a message to Bob, with a hidden recipient and a file, which can be withdrawn for ten seconds.
+async fn send_held(world: &World, browser: &mut Browser) -> Page {
+    save(browser, &[("undo", "10")]).await;
+    let uid = world.put("ann", "INBOX", "From: bob@acme.test\r\nSubject: plan\r\nMessage-ID: <1@b>\r\n\r\nx");
+    let reply = format!("/lite/compose?reply={}.{uid}", world.folder("ann", "INBOX"));
+    let page = browser.get(&reply).await;
+    let fields = [("bcc", "Eve <eve@acme.test>"), ("body", "See the file."), SEND];
+    browser.compose(&page, &fields, &[File("plan.txt", "text/plain", b"planned")]).await
+}
+
+#[tokio::test]
+async fn a_message_is_held_and_can_be_withdrawn_to_its_draft() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let sent = send_held(&world, &mut browser).await;
+    assert!(sent.has("will be sent in 10 seconds") && sent.has(">Undo<"), "{}", sent.text());
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("bob", "INBOX").len()), (1, 0));
+    assert!(!world.messages("ann", "Sent")[0].1.contains("eve@acme.test"), "the copy has no Bcc");
+    let token = sent.hidden("token");
+    let id = sent.hidden("id");
+    let undo = [("token", token.as_str()), ("id", id.as_str())];
+
+    // The token of the form and the owner of the message count.
+    let mut bob = world.logged_in("bob").await;
+    let bobs = bob.get("/lite/folders").await.hidden("token");
+    let stolen = bob.post("/lite/compose/undo", &[("token", &bobs), ("id", &id)]).await;
+    assert_eq!(stolen.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        browser.post("/lite/compose/undo", &[("token", &bobs), ("id", &id)]).await.status,
+        StatusCode::FORBIDDEN
+    );
+    for wrong in ["", "x", "00000000000000000000000000000000"] {
+        let answer = browser.post("/lite/compose/undo", &[("token", &token), ("id", wrong)]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+
+    let draft = browser.post("/lite/compose/undo", &undo).await;
+    assert!(draft.has("It is a draft again.") && draft.has("See the file.</textarea>"), "{}", draft.text());
+    assert!(draft.has("plan.txt"), "{}", draft.text());
+    assert_eq!(draft.hidden("bcc"), "Eve <eve@acme.test>");
+    assert!(draft.hidden("original").starts_with("r."), "the answered message is known");
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("ann", "Drafts").len()), (0, 1));
+    let again = browser.post("/lite/compose/undo", &undo).await;
+    assert!(again.has("It is a draft again."), "a repetition finds the draft: {}", again.text());
+    assert_eq!(world.messages("ann", "Drafts").len(), 1);
+    world.wait(60);
+    assert!(world.messages("bob", "INBOX").is_empty() && world.backend.router.list().is_empty());
+
+    let keep = draft.hidden("keep");
+    let sent = browser.compose(&draft, &[("body", "Now."), ("keep", &keep), SEND], &[]).await;
+    assert!(sent.has("will be sent in 10 seconds"), "the draft is another form: {}", sent.text());
+    world.wait(11);
+    let delivered = world.messages("bob", "INBOX");
+    assert_eq!((delivered.len(), world.messages("ann", "Drafts").len()), (1, 0));
+    assert!(delivered[0].1.contains("Now.") && delivered[0].1.contains("plan.txt"), "{}", delivered[0].1);
+}
+
+#[tokio::test]
+async fn a_message_that_was_sent_is_not_withdrawn() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let sent = send_held(&world, &mut browser).await;
+    let fields = [("token", sent.hidden("token")), ("id", sent.hidden("id"))];
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    world.wait(11);
+    assert_eq!(world.messages("bob", "INBOX").len(), 1);
+    let late = browser.post("/lite/compose/undo", &fields).await;
+    assert!(late.has("It is too late: the message was sent."), "{}", late.text());
+    assert_eq!((world.messages("ann", "Sent").len(), world.messages("ann", "Drafts").len()), (1, 0));
+}
+
+#[tokio::test]
+async fn messages_are_sent_at_once_unless_the_person_wants_time() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    for undo in ["", "0"] {
+        save(&mut browser, &[("undo", undo)]).await;
+        let page = browser.get("/lite/compose?to=bob%40acme.test").await;
+        let sent = browser.compose(&page, &[("body", "x"), SEND], &[]).await;
+        assert!(sent.has("The message was sent.") && !sent.has(">Undo<"), "{undo:?}: {}", sent.text());
+    }
+    assert_eq!(world.messages("bob", "INBOX").len(), 2);
+}
