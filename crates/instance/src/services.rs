@@ -13,6 +13,7 @@ use config::Config;
 use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
+use mail::preferences::LockedPreferences;
 use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
@@ -105,6 +106,9 @@ pub enum InstanceError {
     /// The mail queue cannot be opened.
     #[error("cannot open the mail queue: {0}; if it is damaged, `doublet fixup` repairs what can be derived")]
     Mail(#[from] mail::Error),
+    /// The preferences that are locked are not valid.
+    #[error("http.locked_preferences: {0}")]
+    LockedPreferences(String),
     /// The file of the key of encrypted attachments does not contain a valid key.
     #[error("{0} does not contain a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
     BlobKey(PathBuf),
@@ -128,7 +132,7 @@ impl Instance {
         let hostname = server_name(&config);
         let options = directory_options(&config, &hostname, &memory_plan);
         let directory = Arc::new(Directory::open(&databases, options, &clock)?);
-        let mail = MailStore::new(Arc::clone(&databases), mail_options(&config));
+        let mail = MailStore::new(Arc::clone(&databases), mail_options(&config)?);
         let addressing = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
@@ -378,8 +382,10 @@ fn directory_options(config: &Config, hostname: &str, plan: &MemoryPlan) -> dire
     options
 }
 
-fn mail_options(config: &Config) -> MailOptions {
-    MailOptions {
+fn mail_options(config: &Config) -> Result<MailOptions, InstanceError> {
+    let locked_preferences = LockedPreferences::parse(&config.http.locked_preferences);
+    Ok(MailOptions {
+        locked_preferences: locked_preferences.map_err(InstanceError::LockedPreferences)?,
         separate_bytes_min: config.blobs.threshold.as_usize(),
         message_bytes_max: config.limits.message_size.0,
         full_text: match config.full_text.new_mail_files {
@@ -390,7 +396,7 @@ fn mail_options(config: &Config) -> MailOptions {
                 notes::FullTextSchedule::Daily(u8::try_from(config.full_text.daily_hour).unwrap_or(0))
             }
         },
-    }
+    })
 }
 
 fn router_options(config: &Config, hostname: &str) -> RouterOptions {

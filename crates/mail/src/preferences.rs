@@ -84,6 +84,49 @@ fn item_name(name: &str) -> String {
     name.chars().take(1).flat_map(char::to_uppercase).chain(name.chars().skip(1)).collect()
 }
 
+/// The preferences that the operator has set for all people. Nobody changes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockedPreferences {
+    values: Vec<(&'static str, String)>,
+}
+
+impl LockedPreferences {
+    /// Parses `name=value`, several separated by commas. The error says what is wrong.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        let mut locked = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?;
+            let known = PREFERENCES.into_iter().find(|known| *known == name.trim());
+            let name = known.ok_or_else(|| format!("there is no preference {:?}", name.trim()))?;
+            if !PreferenceKind::of(name).permits(value.trim()) {
+                return Err(format!("{:?} is no value of {name}", value.trim()));
+            }
+            if locked.value(name).is_some() {
+                return Err(format!("{name} has two values"));
+            }
+            locked.values.push((name, value.trim().to_owned()));
+        }
+        Ok(locked)
+    }
+
+    /// Returns the value of a preference if it is locked.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|(locked, _)| *locked == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the locked preferences, each with its item in the profile document.
+    #[must_use]
+    pub fn items(&self) -> Vec<(&'static str, Item)> {
+        self.values.iter().filter_map(|(name, value)| Some((*name, item(name, value)?))).collect()
+    }
+
+    /// Returns the names of the locked preferences.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.values.iter().map(|(name, _)| *name)
+    }
+}
+
 /// The place of the signature in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignaturePlacement {
@@ -115,19 +158,20 @@ pub struct Preferences {
 }
 
 impl Preferences {
-    /// Reads the profile document.
+    /// Reads the profile document. Locked preferences have the value of the operator.
     #[must_use]
-    pub fn read(note: Option<&Note>) -> Self {
+    pub fn read(note: Option<&Note>, locked: &LockedPreferences) -> Self {
         let items = note.map_or(&[][..], |note| &note.items);
-        let text = |name: &str| value(items, name).map(str::to_owned);
-        let number = |name: &str| value(items, name).and_then(|number| number.parse().ok());
+        let value = |name: &str| locked.value(name).or_else(|| value(items, name));
+        let text = |name: &str| value(name).map(str::to_owned);
+        let number = |name: &str| value(name).and_then(|number| number.parse().ok());
         Self {
             language: text("language"),
             time_zone: text("timeZone"),
             page_size: number("pageSize"),
-            collapse_threads: value(items, "collapseThreads").map(|flag| flag == "true"),
+            collapse_threads: value("collapseThreads").map(|flag| flag == "true"),
             default_identity: text("defaultIdentityId"),
-            signature_placement: value(items, "signaturePlacement").map(|placement| match placement {
+            signature_placement: value("signaturePlacement").map(|placement| match placement {
                 "aboveQuote" => SignaturePlacement::AboveQuote,
                 "belowQuote" => SignaturePlacement::BelowQuote,
                 _ => SignaturePlacement::None,
@@ -138,15 +182,17 @@ impl Preferences {
 }
 
 /// Returns the items of the profile document after some preferences have changed, or the name of a preference whose new
-/// value is not valid. `None` removes a value.
+/// value is not valid. `None` removes a value. What a person has chosen before a preference was locked stays.
 pub fn changed_items<'c>(
     note: Option<&Note>,
     changes: &[(&'c str, Option<String>)],
+    locked: &LockedPreferences,
 ) -> std::result::Result<Vec<Item>, &'c str> {
     let present = note.map_or(&[][..], |note| &note.items);
     let mut items = Vec::new();
     for name in PREFERENCES {
-        match changes.iter().find(|(changed, _)| *changed == name) {
+        let change = changes.iter().find(|(changed, _)| *changed == name && locked.value(name).is_none());
+        match change {
             Some((_, None)) => {}
             Some((changed, Some(new))) => items.push(item(name, new).ok_or(*changed)?),
             None => items.extend(value(present, name).and_then(|value| item(name, value))),
@@ -195,8 +241,22 @@ mod tests {
         let items = [Item::text("WebMode", "full"), Item::text("PageSize", "5000"), Item::text("Language", "de")];
         assert_eq!((value(&items, "webMode"), value(&items, "pageSize")), (Some("full"), None));
         let changes = [("language", None), ("undoSeconds", Some("10".to_owned()))];
-        let new = changed_items(None, &changes).expect("they are valid");
+        let free = LockedPreferences::default();
+        let new = changed_items(None, &changes, &free).expect("they are valid");
         assert_eq!(new, [Item::text("UndoSeconds", "10")]);
-        assert_eq!(changed_items(None, &[("pageSize", Some("1".to_owned()))]), Err("pageSize"));
+        assert_eq!(changed_items(None, &[("pageSize", Some("1".to_owned()))], &free), Err("pageSize"));
+    }
+
+    #[test]
+    fn locked_preferences_have_the_value_of_the_operator() {
+        let locked = LockedPreferences::parse(" undoSeconds = 10,timeZone=Europe/Zurich, ").expect("it is valid");
+        let preferences = Preferences::read(None, &locked);
+        assert_eq!((preferences.undo_seconds, preferences.time_zone.as_deref()), (Some(10), Some("Europe/Zurich")));
+        assert_eq!(locked.names().collect::<Vec<_>>(), ["undoSeconds", "timeZone"]);
+        let changes = [("undoSeconds", Some("20".to_owned())), ("language", Some("de".to_owned()))];
+        assert_eq!(changed_items(None, &changes, &locked), Ok(vec![Item::text("Language", "de")]));
+        for wrong in ["undoSeconds", "undoSeconds=x", "colour=red", "language=de,language=fr"] {
+            assert!(LockedPreferences::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

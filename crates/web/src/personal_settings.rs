@@ -33,7 +33,8 @@ impl PersonalSettings {
         let read = service.run_in_file(caller, "preferences", |file| {
             let snapshot = file.snapshot()?;
             let note = load(&snapshot, PREFERENCES_PROFILE)?;
-            Ok((Preferences::read(note.as_ref()), snapshot.ticket()))
+            let locked = &file.mail().options().locked_preferences;
+            Ok((Preferences::read(note.as_ref(), locked), snapshot.ticket()))
         });
         // The page itself says why the mail file cannot be opened, if it needs it.
         let preferences = read.await.unwrap_or_default();
@@ -62,7 +63,7 @@ pub(crate) fn change(file: &MailFile, changes: &[(&str, Option<String>)]) -> Res
     let profile = profile_in(&file.snapshot()?, PREFERENCES_PROFILE).ok_or(Error::Denied)?;
     let changed = profile.update(file, |note| {
         let invalid = |name: &str| Error::Invalid(format!("the preference {name} has no such value"));
-        preferences::changed_items(note, changes).map(Some).map_err(invalid)
+        preferences::changed_items(note, changes, &file.mail().options().locked_preferences).map(Some).map_err(invalid)
     });
     Ok(changed?.ticket)
 }

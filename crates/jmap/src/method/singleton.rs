@@ -24,7 +24,7 @@ use crate::state;
 const ID: &str = "singleton";
 
 /// A property that only the server sets, and its value.
-type ServerProperty = (&'static str, fn() -> Value);
+type ServerProperty = (&'static str, fn(&Account) -> Value);
 
 /// A type with one object for each account.
 pub(super) struct Singleton {
@@ -36,6 +36,8 @@ pub(super) struct Singleton {
     pub(super) properties: &'static [&'static str],
     /// The properties that only the server sets.
     pub(super) server_set: &'static [ServerProperty],
+    /// Returns the properties that the operator has set, with their items. Clients cannot change them.
+    pub(super) locked: fn(&Account) -> Vec<(&'static str, Item)>,
     /// Returns the value of a property that clients set.
     pub(super) read: fn(&[Item], &str) -> Value,
     /// Checks a value, and returns the item that stores it, unless it is the default.
@@ -54,7 +56,7 @@ impl Singleton {
         let snapshot = account.file.snapshot()?;
         context.wait_for(snapshot.ticket());
         let note = self.profile_of(&account)?.load(&snapshot)?;
-        let object = Value::Object(self.object(note.as_ref()));
+        let object = Value::Object(self.object(&account, note.as_ref()));
         let wanted = call.wanted(context, || vec![ID.to_owned()])?;
         let state = state::format(modseq_of(note.as_ref()), &snapshot);
         call.answer(context, &state, wanted, |id| Ok((id == ID).then(|| object.clone())))
@@ -93,7 +95,7 @@ impl Singleton {
                 let changed = match id == ID {
                     false => Err(SetError::new("notFound")),
                     true if call.destroy.contains(id) => Err(SetError::new("willDestroy")),
-                    true => self.changed_items(note, patch),
+                    true => self.changed_items(&account, note, patch),
                 };
                 let outcome = changed.map(|changed| {
                     items = changed;
@@ -119,18 +121,28 @@ impl Singleton {
         }
     }
 
-    fn object(&self, note: Option<&Note>) -> Map<String, Value> {
+    fn object(&self, account: &Account, note: Option<&Note>) -> Map<String, Value> {
         let items = note.map_or(&[][..], |note| &note.items);
+        let locked = (self.locked)(account);
+        let value = |name: &str| match locked.iter().find(|(locked, _)| *locked == name) {
+            Some((_, item)) => (self.read)(std::slice::from_ref(item), name),
+            None => (self.read)(items, name),
+        };
         let mut object = Map::from_iter([("id".to_owned(), json!(ID))]);
-        object.extend(self.properties.iter().map(|name| ((*name).to_owned(), (self.read)(items, name))));
-        object.extend(self.server_set.iter().map(|(name, value)| ((*name).to_owned(), value())));
+        object.extend(self.properties.iter().map(|name| ((*name).to_owned(), value(name))));
+        object.extend(self.server_set.iter().map(|(name, value)| ((*name).to_owned(), value(account))));
         object
     }
 
     /// Returns the items after a patch, or `None` if it changes nothing.
-    fn changed_items(&self, note: Option<&Note>, patch: &Value) -> Result<Option<Vec<Item>>, SetError> {
+    fn changed_items(
+        &self,
+        account: &Account,
+        note: Option<&Note>,
+        patch: &Value,
+    ) -> Result<Option<Vec<Item>>, SetError> {
         let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
-        let before = self.object(note);
+        let before = self.object(account, note);
         let mut after = before.clone();
         Patch::parse(patch)?.apply(&mut after)?;
         if after == before {
@@ -141,11 +153,21 @@ impl Singleton {
             .filter(|(name, value)| before.get(*name) != Some(*value))
             .map(|(name, _)| name.as_str())
             .collect();
+        let locked = (self.locked)(account);
+        let is_locked = |name: &str| locked.iter().any(|(locked, _)| *locked == name);
         let mut invalid = InvalidProperties::default();
-        invalid.refuse(changed.into_iter().filter(|name| !self.properties.contains(name)), "it cannot be set");
+        let fixed = changed.iter().copied().filter(|name| !self.properties.contains(name));
+        invalid.refuse(fixed, "it cannot be set");
+        invalid.refuse(changed.iter().copied().filter(|name| is_locked(name)), "the operator has locked it");
+        // What the person has chosen before stays, for the time after the lock.
+        let stored = note.map_or(&[][..], |note| &note.items);
         let mut items = Vec::new();
         for name in self.properties {
-            items.extend(invalid.check((self.write)(name, after.get(*name).unwrap_or(&Value::Null))));
+            let value = match is_locked(name) {
+                true => (self.read)(stored, name),
+                false => after.get(*name).cloned().unwrap_or(Value::Null),
+            };
+            items.extend(invalid.check((self.write)(name, &value)));
         }
         invalid.finish()?;
         Ok(Some(items))

@@ -25,6 +25,7 @@ const TYPE: Singleton = Singleton {
     is_personal: false,
     properties: &["isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"],
     server_set: &[],
+    locked: |_| Vec::new(),
     read,
     write,
 };

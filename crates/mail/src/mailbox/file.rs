@@ -27,6 +27,7 @@ use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::mailbox::places::move_place;
 use crate::message::PreparedMessage;
+use crate::preferences::LockedPreferences;
 
 /// Returns the note with the user's settings, or `None` in a replica that has not received it yet.
 pub(crate) fn settings_note(snapshot: &DatabaseSnapshot<'_>) -> Result<Option<NoteId>> {
@@ -65,7 +66,7 @@ const DEFAULT_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
 ];
 
 /// Operator settings that apply to all mail files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailOptions {
     /// Minimum size of a part's body that is stored in the blob store.
     pub separate_bytes_min: usize,
@@ -73,6 +74,8 @@ pub struct MailOptions {
     pub message_bytes_max: u64,
     /// Update frequency of the full-text index of a new mail file.
     pub full_text: FullTextSchedule,
+    /// The preferences that people cannot change.
+    pub locked_preferences: LockedPreferences,
 }
 
 impl Default for MailOptions {
@@ -81,6 +84,7 @@ impl Default for MailOptions {
             separate_bytes_min: SEPARATE_PART_BYTES_MIN,
             message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64,
             full_text: FullTextSchedule::Off,
+            locked_preferences: LockedPreferences::default(),
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct PreferencesForm {
     pub(crate) identity: String,
     /// The address of the identity. It is not a field.
     pub(crate) address: String,
+    /// The names of the preferences that the operator has set for all people. They are no field.
+    pub(crate) locked: Vec<&'static str>,
 }
 
 /// Changes of preferences, by name.
@@ -58,7 +60,32 @@ impl PreferencesForm {
             signature: text(|identity| &identity.settings.text_signature),
             identity: text(|identity| &identity.id),
             address: text(|identity| &identity.email),
+            locked: Vec::new(),
         }
+    }
+
+    /// Restores the locked fields, which browsers do not send, and what is no field.
+    pub(crate) fn complete(&mut self, stored: Self) {
+        let fields = [
+            ("language", &mut self.language, stored.language),
+            ("timeZone", &mut self.time_zone, stored.time_zone),
+            ("pageSize", &mut self.page_size, stored.page_size),
+            ("collapseThreads", &mut self.threads, stored.threads),
+            ("signaturePlacement", &mut self.placement, stored.placement),
+            ("undoSeconds", &mut self.undo_seconds, stored.undo_seconds),
+        ];
+        for (name, field, value) in fields {
+            if stored.locked.contains(&name) {
+                *field = value;
+            }
+        }
+        self.address = stored.address;
+        self.locked = stored.locked;
+    }
+
+    /// Returns the attribute of a field that cannot be changed, or nothing.
+    pub(crate) fn disabled(&self, name: &str) -> &'static str {
+        if self.locked.contains(&name) { " disabled" } else { "" }
     }
 
     fn read(form: &Form) -> Self {
@@ -73,6 +100,7 @@ impl PreferencesForm {
             signature: form.text("signature").replace("\r\n", "\n").trim_end().to_owned(),
             identity: field("identity"),
             address: String::new(),
+            locked: Vec::new(),
         }
     }
 

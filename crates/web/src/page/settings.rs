@@ -60,14 +60,18 @@ pub(crate) async fn page(visit: &Visit, refused: Option<(PreferencesForm, String
         let file = backend.open(&caller)?;
         let snapshot = file.snapshot()?;
         let identity = personal_settings::identity(&snapshot, file.database(), (&account, &preferences))?;
-        let stored = PreferencesForm::of(&preferences, identity.as_ref());
+        let mut stored = PreferencesForm::of(&preferences, identity.as_ref());
+        stored.locked = file.mail().options().locked_preferences.names().collect();
         Ok((account, file.quota()?, stored, snapshot.ticket()))
     });
     let (account, quota, stored, ticket) = read.await?;
     visit.service.services.databases.store().durable(ticket).await?;
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (preferences, failure) = match refused {
-        Some((typed, failure)) => (PreferencesForm { address: stored.address, ..typed }, Some(failure)),
+        Some((mut typed, failure)) => {
+            typed.complete(stored);
+            (typed, Some(failure))
+        }
         None => (stored, None),
     };
     let sessions = visit.service.services.authenticator.sessions().list(Some(visit.caller.login()));

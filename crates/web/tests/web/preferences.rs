@@ -2,7 +2,8 @@
 
 use axum::http::StatusCode;
 use base::Name;
-use mail::preferences::{PREFERENCES_PROFILE, item, value};
+use mail::mailbox::MailOptions;
+use mail::preferences::{LockedPreferences, PREFERENCES_PROFILE, item, value};
 use notes::Item;
 
 use super::world::{ANN, Browser, File, Page, World};
@@ -61,6 +62,25 @@ async fn preferences_are_those_that_all_programs_share() {
     assert_eq!(value(&stored(&world), "pageSize"), None, "an empty field leaves the choice to each program");
     let mut other = world.logged_in("bob").await;
     assert_eq!(other.get("/lite/settings").await.hidden("rows"), "", "another person has other preferences");
+}
+
+#[tokio::test]
+async fn locked_preferences_count_and_cannot_be_changed() {
+    let locked_preferences = LockedPreferences::parse("timeZone=Europe/Zurich, pageSize=20").expect("they are valid");
+    let world = World::with_options(MailOptions { locked_preferences, ..MailOptions::default() });
+    set_elsewhere(&world, &[("pageSize", "50"), ("timeZone", "UTC")]);
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/settings").await;
+    assert!(page.has("Times are in Europe/Zurich.") && page.has("name=\"zone\" disabled"), "{}", page.text());
+    assert_eq!(page.text().matches(" disabled").count(), 2, "{}", page.text());
+    assert_eq!(page.hidden("rows"), "20");
+    let saved = save(&mut browser, &[("rows", "100"), ("zone", ""), ("language", "de")]).await;
+    assert!(saved.has("Times are in Europe/Zurich."), "{}", saved.text());
+    let items = stored(&world);
+    let found = ["pageSize", "timeZone", "language"].map(|name| value(&items, name));
+    assert_eq!(found, [Some("50"), Some("UTC"), Some("de")], "the choice of the person is kept");
+    let wrong = save(&mut browser, &[("undo", "x")]).await;
+    assert_eq!((wrong.hidden("rows"), wrong.hidden("zone")), ("20".to_owned(), "Europe/Zurich".to_owned()));
 }
 
 #[tokio::test]

@@ -296,13 +296,18 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        Self::with_options(MailOptions::default())
+    }
+
+    /// Creates a world with settings of the operator.
+    pub fn with_options(options: MailOptions) -> Self {
+        let store_options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(1));
-        let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+        let store = Arc::new(Store::with_engine(engine, &store_options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(1));
         let databases = Databases::open_with(store, clock.clone(), random.clone(), ServerSettings::default());
-        let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
+        let mail = MailStore::new(Arc::clone(&databases), options);
         for name in ["ann", "bob"] {
             let owner = Name::new(&format!("CN={name}/O=acme.test"));
             mail.create(&format!("mail/{name}.nsf"), name, &owner, Some(50 << 20)).expect("a sound store");
