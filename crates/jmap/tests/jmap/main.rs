@@ -6,6 +6,7 @@ mod access_matrix;
 mod bad_input;
 mod dialogue;
 mod email;
+mod locked_preferences;
 mod model;
 mod push;
 mod server;

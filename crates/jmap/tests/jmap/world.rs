@@ -64,6 +64,14 @@ struct Sources {
     random: Arc<SeededRandom>,
 }
 
+/// How worlds differ.
+#[derive(Default)]
+struct WorldOptions {
+    has_index: bool,
+    policy: PushPolicy,
+    mail: MailOptions,
+}
+
 /// The full-text index, and its folder.
 struct TestIndex {
     index: Arc<FullTextIndex>,
@@ -83,34 +91,40 @@ impl TestIndex {
 impl World {
     /// Creates a world, which is always the same.
     pub fn new() -> Self {
-        Self::create(false, PushPolicy::default())
+        Self::create(WorldOptions::default())
     }
 
     /// Creates the same world with a full-text index.
     pub fn with_index() -> Self {
-        Self::create(true, PushPolicy::default())
+        Self::create(WorldOptions { has_index: true, ..WorldOptions::default() })
     }
 
     /// Creates the same world, which sends pushes to some addresses.
     pub fn with_push(policy: PushPolicy) -> Self {
-        Self::create(false, policy)
+        Self::create(WorldOptions { policy, ..WorldOptions::default() })
     }
 
-    fn create(has_index: bool, policy: PushPolicy) -> Self {
+    /// Creates the same world with settings of the operator.
+    pub fn with_mail_options(mail: MailOptions) -> Self {
+        Self::create(WorldOptions { mail, ..WorldOptions::default() })
+    }
+
+    fn create(options: WorldOptions) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(7));
-        Self::open(Sources { engine, clock, random }, has_index, policy)
+        Self::open(Sources { engine, clock, random }, options)
     }
 
     /// Restarts the server, without a full-text index and pushes.
     pub fn restart(self) -> Self {
         let Self { sources, services, router, sessions, mail, index, .. } = self;
         drop((services, router, sessions, mail, index));
-        Self::open(sources, false, PushPolicy::default())
+        Self::open(sources, WorldOptions::default())
     }
 
-    fn open(sources_kept: Sources, has_index: bool, policy: PushPolicy) -> Self {
+    fn open(sources_kept: Sources, world_options: WorldOptions) -> Self {
+        let WorldOptions { has_index, policy, mail } = world_options;
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let Sources { engine, clock, random } = &sources_kept;
         let (clock, random) = (Arc::clone(clock), Arc::clone(random));
@@ -122,7 +136,7 @@ impl World {
             Arc::clone(&random) as _,
             ServerSettings::default(),
         );
-        let mail = MailStore::new(databases, MailOptions::default());
+        let mail = MailStore::new(databases, mail);
         for (login, quota) in OWNERS.into_iter().zip([None, None, Some(20_480)]) {
             mail.create_if_missing(&path(login), login, &name(login), quota).expect("the mail file is created");
         }
