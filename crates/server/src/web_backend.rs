@@ -13,7 +13,9 @@ use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
 use mail::router::SubmissionRecord;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy};
+use mail::submission::{
+    AcceptedSubmission, NotifiedMessage, RefusedRequest, SubmissionRequest, SubmissionService, SubmittedCopy,
+};
 use sasl::LoginError;
 use search::FullTextIndex;
 use store::Ticket;
@@ -129,6 +131,14 @@ impl WebBackend for ServerWebBackend {
 
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
         self.submissions.withdraw(id, record)
+    }
+
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        self.submissions.submit_notification(request, about)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Caller;
 use mail::mailbox::MailFile;
 use mail::router::SubmissionRecord;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmittedCopy};
+use mail::submission::{AcceptedSubmission, NotifiedMessage, RefusedRequest, SubmissionRequest, SubmittedCopy};
 use search::FullTextIndex;
 use store::Ticket;
 
@@ -79,6 +79,11 @@ pub trait WebBackend: Send + Sync {
     /// Removes a message that is held from the queue, and changes the mail file of its sender in the same transaction.
     /// Returns `None` if it is too late.
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>>;
+
+    /// Submits a notification about a message, which is marked in the same transaction. Returns the ticket that must be
+    /// durable before the person is told.
+    fn submit_notification(&self, request: SubmissionRequest, about: NotifiedMessage)
+    -> Result<Ticket, RefusedRequest>;
 
     /// Returns the full-text index, or `None` if the server has none.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>>;

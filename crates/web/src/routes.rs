@@ -22,8 +22,8 @@ use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
 use crate::notice::UNDO_PATH;
 use crate::page::login::LoginForm;
 use crate::page::{
-    action, addresses, compose, conversation, download, folders, html, list, login, message, search, security, send,
-    settings, undo,
+    action, addresses, compose, confirmation, conversation, download, folders, html, list, login, message, search,
+    security, send, settings, undo,
 };
 use crate::service::Service;
 use crate::visit::{Visit, session_token};
@@ -46,6 +46,7 @@ impl Service {
             .route("/lite/folders", get(folders::show).post(folders::submit))
             .route("/lite/folder/{folder}", get(list_of).post(action_in))
             .route("/lite/folder/{folder}/{message}", get(message_of))
+            .route("/lite/folder/{folder}/{message}/confirmation", post(confirmation_of))
             .route("/lite/folder/{folder}/{message}/conversation", get(conversation_of))
             .route("/lite/folder/{folder}/{message}/html", get(html_of))
             .route("/lite/folder/{folder}/{message}/raw", get(raw_of))
@@ -104,6 +105,10 @@ async fn action_in(visit: Visit, folder: Numbers<u32>, body: Body) -> Result<Res
 
 async fn message_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {
     message::show(visit, numbers(message)?.0).await
+}
+
+async fn confirmation_of(visit: Visit, message: Numbers<(u32, u32)>, body: Body) -> Result<Response> {
+    confirmation::submit(visit, numbers(message)?.0, body).await
 }
 
 async fn conversation_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use base::{NoteId, Uid, Unid, ViewId};
 use notes::{Item, ItemValue, NewNote, Transaction, Writer};
 
+use crate::disposition_notification::NOTIFIED_KEYWORD;
 use crate::error::Result;
-use crate::mailbox::ReadyMessage;
+use crate::mailbox::{Flags, ReadyMessage};
 
 /// The item of a copy with the header fields that only the draft has.
 pub const DRAFT_FIELDS_ITEM: &str = "$DraftFields";
@@ -36,6 +37,9 @@ pub enum RecordChange {
     SentCopy(SentCopy),
     /// It is the copy of a message that is withdrawn: a draft takes its place.
     Withdrawn(WithdrawnCopy),
+    /// The message is a notification about another one, which gets the keyword [`NOTIFIED_KEYWORD`]. If that one has it,
+    /// or is gone, nothing is sent.
+    Notified(NoteId),
 }
 
 /// The copy of a message in a mailbox of its sender.
@@ -104,7 +108,24 @@ pub(crate) fn write_record(transaction: &mut Transaction<'_>, place: usize, chan
             let note = draft.new_note(&mut writer, drafts)?;
             writer.note_create(note)?;
         }
+        RecordChange::Notified(note) => set_notified(&mut writer, note)?,
     }
+    Ok(())
+}
+
+/// Marks a message about which its sender is notified. Fails if it is marked already.
+fn set_notified(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
+    let gone = || notes::Error::not_found(format!("note {note}"));
+    let header = writer.header(note)?.filter(|header| !header.is_stub()).ok_or_else(gone)?;
+    let folder = header.folders.first().ok_or_else(gone)?.folder;
+    let known = writer.database().keywords();
+    let names = header.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
+    let mut flags = Flags { marks: header.marks_in(folder), keywords: names.collect() };
+    if flags.has_keyword(NOTIFIED_KEYWORD) {
+        return Err(crate::Error::AlreadyNotified);
+    }
+    flags.add(NOTIFIED_KEYWORD);
+    writer.marks_set_in((note, folder), flags.marks, &flags.keywords)?;
     Ok(())
 }
 

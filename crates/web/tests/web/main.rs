@@ -8,6 +8,7 @@
 //! | [`conversations`] | lists of conversations, and orders |
 //! | [`composing`] | drafts, sending once, names, header injection |
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
+//! | [`confirmation`] | the confirmation that a message was displayed |
 //! | [`security`] | the second factor, application passwords |
 //! | [`hostile`] | hostile messages: HTML, names, attachments |
 //! | [`corpus`] | the corpus of hostile messages, which the browser part of `conformance/` uses, too |
@@ -17,6 +18,7 @@
 mod access;
 mod attack;
 mod composing;
+mod confirmation;
 mod conversations;
 mod corpus;
 mod day;

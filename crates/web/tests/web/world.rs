@@ -19,7 +19,9 @@ use mail::router::{
     AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, Recipient, RecordChange,
     Router as MailRouter, RouterOptions, SentCopy, SubmissionRecord,
 };
-use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest, SubmittedCopy};
+use mail::submission::{
+    AcceptedSubmission, NotifiedMessage, Refusal, RefusedRequest, SubmissionRequest, SubmittedCopy,
+};
 use notes::{Databases, Identity, ServerSettings};
 use sasl::{
     ApplicationPasswordId, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest,
@@ -152,7 +154,7 @@ impl Accounts for OnePassword {
 /// The services of the server.
 pub struct Backend {
     mail: Arc<MailStore>,
-    /// The router, which has the messages that are held.
+    /// Delivers messages that were held, and notifications.
     pub router: Arc<MailRouter>,
     /// The requests that were accepted.
     pub submitted: Mutex<Vec<SubmissionRequest>>,
@@ -226,6 +228,34 @@ impl WebBackend for Backend {
 
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
         self.router.withdraw(id, record)
+    }
+
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        if self.is_refusing.load(Ordering::SeqCst) {
+            return Err(Refusal::UnknownRecipient.into());
+        }
+        let NotifiedMessage { mail_file, note } = about;
+        let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let reverse_path = request.sender.clone();
+        let mut envelope = Envelope { id: "n1".to_owned(), reverse_path, recipients, ..Envelope::default() };
+        envelope.become_notification();
+        let targets = |recipient: &Recipient| Acme.targets(&recipient.address).expect("no look-up fails");
+        let targets: Vec<Arc<[DeliveryTarget]>> =
+            envelope.recipients.iter().map(|recipient| targets(recipient).into()).collect();
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: None,
+            record: Some(SubmissionRecord { mail_file, change: RecordChange::Notified(note) }),
+        };
+        let accepted = self.router.accept_resolved(arriving).map_err(|error| Refusal::from(&error))?;
+        self.submitted.lock().expect("no test panics while it holds this").push(request);
+        Ok(accepted.ticket)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
@@ -413,6 +443,15 @@ impl World {
         for job in self.backend.router.take_due_jobs(100) {
             self.backend.router.deliver_local(&job).expect("the store works");
         }
+    }
+
+    /// Returns the names of the keywords of a message.
+    pub fn keywords(&self, name: &str, folder: &str, uid: Uid) -> Vec<String> {
+        let file = self.file(name);
+        let snapshot = file.snapshot().expect("a sound store");
+        let folder = snapshot.folder(folder).expect("a sound store").expect("the folder exists");
+        let entry = snapshot.entry(folder.id, uid).expect("a sound store").expect("the message exists");
+        snapshot.flags(&entry).keywords
     }
 
     pub fn submitted(&self) -> Vec<SubmissionRequest> {
