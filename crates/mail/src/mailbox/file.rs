@@ -523,7 +523,7 @@ impl MailFile {
 
     /// Prepares a message for a mailbox. The cost depends on its size, and no lock is held.
     pub fn prepare(&self, message: &NewMessage) -> Result<ReadyMessage> {
-        let options = self.mail.options;
+        let options = &self.mail.options;
         let size_bytes = message.raw.len() as u64;
         if size_bytes > options.message_bytes_max {
             return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
