@@ -2,7 +2,6 @@
 //!
 //! A message is read only if one of its properties needs that. A message that is damaged or hidden is not found.
 
-use mail::message_table::MessageRow;
 use serde_json::{Map, Value};
 
 use super::get_call::GetCall;

@@ -11,6 +11,7 @@
 use mail::disposition_notification::{
     NotificationReport, NotificationRequest, SendingMode, is_same_address, typed_address,
 };
+use mail::identities::{EffectiveIdentity, own_address};
 use mail::mime::MimeSource as _;
 use mail::submission::{NotifiedMessage, Refusal, RefusedRequest, SubmissionRequest};
 use notes::AclLevel;
@@ -23,7 +24,7 @@ use crate::context::Context;
 use crate::disposition::NewDisposition;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodError, MethodResult, SetError};
-use crate::identities::{EffectiveIdentity, IdentityList, own_address};
+use crate::identities::IdentityList;
 use crate::keyword;
 use crate::patch::Patch;
 
