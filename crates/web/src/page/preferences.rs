@@ -139,6 +139,8 @@ pub(crate) async fn save(visit: &Visit, form: &Form) -> Result<Response> {
         Ok(changes) => changes,
         Err(failure) => return settings::page(visit, Some((typed, failure))).await,
     };
+    // Nothing is saved if a part of the form is wrong.
+    personal_settings::check_signature(&typed.signature)?;
     let caller = visit.caller.clone();
     let saving = visit.service.run(&visit.caller, "preferences", move |backend| {
         let file = backend.open(&caller)?;

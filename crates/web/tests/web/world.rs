@@ -382,7 +382,7 @@ impl World {
 
     /// Opens a browser.
     pub fn browser(&self) -> Browser {
-        Browser { router: self.start(), cookies: BTreeMap::new(), fields: Vec::new() }
+        Browser { router: self.start(), cookies: BTreeMap::new(), fields: Vec::new(), path: String::new() }
     }
 
     /// Opens a browser in which somebody has logged in.
@@ -465,6 +465,8 @@ pub struct Browser {
     pub cookies: BTreeMap<String, String>,
     /// Further header fields of each request.
     pub fields: Vec<(&'static str, String)>,
+    /// The path of the last request.
+    path: String,
 }
 
 /// An answer.
@@ -516,6 +518,9 @@ pub struct File<'f>(pub &'f str, pub &'f str, pub &'f [u8]);
 impl Browser {
     /// Sends a request, without following a redirection.
     pub async fn send(&mut self, method: &str, path: &str, kind: Option<&str>, body: Vec<u8>) -> Page {
+        // A link may name only the query of another view of the same page.
+        let path = if path.starts_with('?') { format!("{}{path}", self.path) } else { path.to_owned() };
+        path.split('?').next().unwrap_or_default().clone_into(&mut self.path);
         let mut request = Request::builder().method(method).uri(path);
         request = request.header(header::HOST, "localhost");
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
