@@ -22,7 +22,6 @@ pub struct RunningRequests {
 
 impl RunningRequests {
     /// Begins a request, after an equal one has ended. `digest` is a digest of the request.
-    #[must_use]
     pub fn begin(&self, digest: &blake3::Hash) -> MutexGuard<'_, ()> {
         self.locks[usize::from(digest.as_bytes()[0]) % REQUEST_LOCKS].lock()
     }

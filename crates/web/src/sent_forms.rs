@@ -21,8 +21,8 @@ pub(crate) struct SentForms {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The forms of accounts, with the ticket of the transaction that has accepted the message, or `None` while the form
-    /// is sent.
+    /// The forms of accounts, with the ticket of the transaction that has accepted the message; `None` while a form is
+    /// sent.
     by_key: HashMap<(String, String), Option<Ticket>>,
     /// The forms that were sent, the oldest first.
     sent: VecDeque<(String, String)>,
