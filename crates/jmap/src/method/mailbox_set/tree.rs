@@ -111,9 +111,7 @@ impl MailboxTree {
     fn name_exists(&self, view: ViewId) -> SetError {
         let error = SetError::invalid_properties(&["name"], "another mailbox has this name");
         match self.ids.iter().find(|(_, known)| **known == view) {
-            Some((id, _)) => {
-                SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str()))
-            }
+            Some((id, _)) => SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str())),
             None => error,
         }
     }
