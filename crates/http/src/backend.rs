@@ -70,8 +70,8 @@ pub trait Accounts: Credentials {
     /// that time, and with the password of the account, unless the second factor of the person is the proved one.
     fn identify(&self, origin: &LoginOrigin, login: &Login, proof: Option<LoginProof>) -> Result<LoggedIn, LoginError>;
 
-    /// Begins to watch a login that was made earlier, apart from its connection: a connection can carry requests of several
-    /// people, and only the last one of them is registered for it.
+    /// Begins to watch a login that was made earlier, apart from its connection: a connection can carry requests of
+    /// several people, and only the last one of them is registered for it.
     fn watch(&self, origin: &LoginOrigin, login: &Login, proof: LoginProof) -> Result<Box<dyn LoginWatch>, LoginError>;
 
     /// Checks the password of an account for the login page, which takes no application password.

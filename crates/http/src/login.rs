@@ -3,7 +3,8 @@
 //!
 //! Every request is checked: a session of somebody who has got another password or second factor, or may no longer log
 //! in, ends with its next request. An answer that goes on without end watches the login of its request
-//! ([`Authenticator::watch`]). Passwords are checked by the pool for logins, and throttled like those of other protocols.
+//! ([`Authenticator::watch`]). Passwords are checked by the pool for logins, and throttled like those of other
+//! protocols.
 
 use std::future;
 use std::sync::Arc;

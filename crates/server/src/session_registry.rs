@@ -1,6 +1,6 @@
 //! The registry of login sessions. It ends the sessions of an account that is disabled, removed, gets another password
-//! or is added to a deny list, those of an application password that is revoked, and with a new second factor those that
-//! have proved the password of the account and not this factor.
+//! or is added to a deny list, those of an application password that is revoked, and with a new second factor those
+//! that have proved the password of the account and not this factor.
 //!
 //! A session of IMAP or POP3 keeps the identity with which it opened the mail file. It ends also when that identity
 //! changes: a name of the account, or a group that it belongs to. The identity cannot be replaced within the session,
@@ -121,8 +121,8 @@ impl Account {
     }
 }
 
-/// Returns `true` if a login with the password of a person, which has proved a second factor or none, has proved the one
-/// that the person has now.
+/// Returns `true` if a login with the password of a person, which has proved a second factor or none, has proved the
+/// one that the person has now.
 #[must_use]
 pub fn is_factor_proved(person: &Person, proved_factor: Option<Timestamp>) -> bool {
     person.second_factor().is_none_or(|factor| proved_factor == Some(factor.added))

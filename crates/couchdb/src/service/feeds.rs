@@ -6,8 +6,8 @@
 //! | `longpoll` | the same, but if there are none, the first ones that come within a time |
 //! | `continuous` | one line for each change, also for those that come later |
 //!
-//! An answer that waits ends with the login of its request: with its session, and with a change of the account that ends
-//! connections. It watches the login itself, because its connection may have carried requests of other people since.
+//! An answer that waits ends with the login of its request: with its session, and with a change of the account that
+//! ends connections. It watches the login itself, because its connection may carry requests of other people meanwhile.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -147,12 +147,13 @@ impl Server {
         Self { world, address, sessions, shutdown, service, memory, pool, watched, terminations, served, accepting }
     }
 
-    /// Keeps all workers busy until the result is dropped. Each has a job of another person, because one person leaves a
-    /// worker to others.
+    /// Keeps all workers busy until the result is dropped. Each has a job of another person, because one person leaves
+    /// a worker to others.
     pub fn occupy_workers(&self) -> Vec<mpsc::Sender<()>> {
         let occupy = |number: usize| {
             let (occupied, released) = mpsc::channel();
-            let (pool, label) = (self.pool.clone(), label(&format!("nobody {number}")));
+            let pool = self.pool.clone();
+            let label = label(&format!("nobody {number}"));
             tokio::spawn(async move { pool.run(label, move || released.recv()).await.map(drop) });
             occupied
         };
