@@ -81,11 +81,13 @@ pub(crate) fn identity(
     Ok(default_identity(&all, preferences.default_identity.as_deref()).cloned())
 }
 
-/// Changes the text signature of an identity.
+/// Returns `true` if a text may be a signature.
+pub(crate) fn is_signature(text: &str) -> bool {
+    text.len() <= SIGNATURE_BYTES_MAX && text.lines().count() <= SIGNATURE_LINES_MAX
+}
+
+/// Changes the text signature of an identity to a text that [`is_signature`] permits.
 pub(crate) fn change_signature(file: &MailFile, account: &Account, (id, text): (&str, &str)) -> Result<Ticket> {
-    if text.len() > SIGNATURE_BYTES_MAX || text.lines().count() > SIGNATURE_LINES_MAX {
-        return Err(Error::Invalid("the signature is too long".to_owned()));
-    }
     let profile = profile_in(&file.snapshot()?, IDENTITIES_PROFILE).ok_or(Error::Denied)?;
     let changed = profile.update(file, |note| {
         let mut stored = StoredIdentities::read(note, file.database());

@@ -120,6 +120,9 @@ impl PreferencesForm {
         if !self.time_zone.is_empty() && ShownZone::with_name(&self.time_zone).is_none() {
             return Err(format!("{} Nothing was saved.", fields[1].2));
         }
+        if !personal_settings::is_signature(&self.signature) {
+            return Err("The signature is too long. Nothing was saved.".to_owned());
+        }
         let mut changes = Vec::with_capacity(fields.len());
         for (name, value, wrong) in fields {
             let value = Some(value.clone()).filter(|value| !value.is_empty());
