@@ -8,7 +8,6 @@ use notes::{Item, Note};
 
 use crate::limits::{PAGE_SIZE_MAX, PAGE_SIZE_MIN, UNDO_SECONDS_MAX};
 use crate::object_id::is_object_id;
-use crate::profile::text_of;
 
 /// The name of the profile document.
 pub const PREFERENCES_PROFILE: &str = "Preferences";
@@ -71,7 +70,8 @@ impl PreferenceKind {
 /// Returns the value of a preference, if it has a valid one.
 #[must_use]
 pub fn value<'n>(items: &'n [Item], name: &str) -> Option<&'n str> {
-    text_of(items, &item_name(name)).filter(|value| PreferenceKind::of(name).permits(value))
+    let item = notes::item::find_item(items, &item_name(name))?;
+    item.value.text().filter(|value| PreferenceKind::of(name).permits(value))
 }
 
 /// Returns the item with the value of a preference, or `None` if the value is not valid.

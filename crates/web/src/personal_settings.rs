@@ -63,9 +63,7 @@ pub(crate) fn change(file: &MailFile, changes: &[(&str, Option<String>)]) -> Res
     let profile = profile_in(&file.snapshot()?, PREFERENCES_PROFILE).ok_or(Error::Denied)?;
     let changed = profile.update(file, |note| {
         let invalid = |name: &str| Error::Invalid(format!("the preference {name} has no such value"));
-        let items = preferences::changed_items(note, changes, &file.mail().options().locked_preferences);
-        // A document without items is not made for somebody who has chosen nothing.
-        items.map(|items| Some(items).filter(|items| note.is_some() || !items.is_empty())).map_err(invalid)
+        preferences::changed_items(note, changes, &file.mail().options().locked_preferences).map(Some).map_err(invalid)
     });
     Ok(changed?.ticket)
 }
@@ -83,17 +81,13 @@ pub(crate) fn identity(
     Ok(default_identity(&all, preferences.default_identity.as_deref()).cloned())
 }
 
-/// Checks the text of a signature.
-pub(crate) fn check_signature(text: &str) -> Result<()> {
-    if text.len() > SIGNATURE_BYTES_MAX || text.lines().count() > SIGNATURE_LINES_MAX {
-        return Err(Error::Invalid("the signature is too long".to_owned()));
-    }
-    Ok(())
+/// Returns `true` if a text may be a signature.
+pub(crate) fn is_signature(text: &str) -> bool {
+    text.len() <= SIGNATURE_BYTES_MAX && text.lines().count() <= SIGNATURE_LINES_MAX
 }
 
-/// Changes the text signature of an identity.
+/// Changes the text signature of an identity to a text that [`is_signature`] permits.
 pub(crate) fn change_signature(file: &MailFile, account: &Account, (id, text): (&str, &str)) -> Result<Ticket> {
-    check_signature(text)?;
     let profile = profile_in(&file.snapshot()?, IDENTITIES_PROFILE).ok_or(Error::Denied)?;
     let changed = profile.update(file, |note| {
         let mut stored = StoredIdentities::read(note, file.database());

@@ -120,6 +120,9 @@ impl PreferencesForm {
         if !self.time_zone.is_empty() && ShownZone::with_name(&self.time_zone).is_none() {
             return Err(format!("{} Nothing was saved.", fields[1].2));
         }
+        if !personal_settings::is_signature(&self.signature) {
+            return Err("The signature is too long. Nothing was saved.".to_owned());
+        }
         let mut changes = Vec::with_capacity(fields.len());
         for (name, value, wrong) in fields {
             let value = Some(value.clone()).filter(|value| !value.is_empty());
@@ -139,8 +142,6 @@ pub(crate) async fn save(visit: &Visit, form: &Form) -> Result<Response> {
         Ok(changes) => changes,
         Err(failure) => return settings::page(visit, Some((typed, failure))).await,
     };
-    // Nothing is saved if a part of the form is wrong.
-    personal_settings::check_signature(&typed.signature)?;
     let caller = visit.caller.clone();
     let saving = visit.service.run(&visit.caller, "preferences", move |backend| {
         let file = backend.open(&caller)?;
