@@ -73,7 +73,6 @@ impl Download {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::layout::STYLE;
 
     #[test]

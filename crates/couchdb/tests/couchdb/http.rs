@@ -569,10 +569,11 @@ async fn a_continuous_feed_ends_with_its_login() {
     while memchr::memmem::find(&received, b"first").is_none() {
         assert_ne!(client.read_buf(&mut received).await.expect("the connection is open"), 0);
     }
-    let watched = world.watched.lock().expect("no test panics with it");
-    assert_eq!(watched.len(), 1);
-    watched.values().for_each(SessionTermination::terminate);
-    drop(watched);
+    {
+        let watched = world.watched.lock().expect("no test panics with it");
+        assert_eq!(watched.len(), 1);
+        watched.values().for_each(SessionTermination::terminate);
+    }
     // The answer is cut off, so no client takes it for complete.
     client.read_to_end(&mut received).await.expect("the connection ends");
     assert!(!received.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&received));

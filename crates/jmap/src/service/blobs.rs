@@ -151,10 +151,9 @@ fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<Arriv
     // A job that has the lock has a reference of its own, and removes the content at its end.
     if queued.is_err()
         && let Some(mut arriving) = arriving.try_lock()
+        && let Some(arriving) = arriving.take()
     {
-        if let Some(arriving) = arriving.take() {
-            arriving.leave();
-        }
+        arriving.leave();
     }
 }
 

@@ -10,7 +10,7 @@ use base::{DbNumber, NoteId, Random};
 use super::*;
 use crate::batch::Batch;
 use crate::blob::unfinished::CHUNK_BYTES;
-use crate::blob::{BlobOptions, BlobOwner, chunk};
+use crate::blob::{BlobOptions, BlobOwner};
 use crate::engine::{Direction, Engine, KeyRange, Table, TableReader as _};
 use crate::limits;
 use crate::memory::MemoryEngine;
