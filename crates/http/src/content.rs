@@ -9,6 +9,44 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use http_range_header::parse_range_header;
 
+use crate::limits::FILE_NAME_CHARACTERS_MAX;
+
+/// The Content Security Policy of downloads: no script, no frame, no form, even if a browser shows one as a page.
+pub const POLICY_OF_DOWNLOADS: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+
+/// How a browser treats a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presentation {
+    /// It is saved.
+    Attachment,
+    /// It is shown.
+    Inline,
+}
+
+/// Returns the value of `Content-Disposition` (RFC 6266). The name of the file is in it once in ASCII, and once in UTF-8
+/// if it needs it; no name can leave its parameter.
+#[must_use]
+pub fn content_disposition(presentation: Presentation, name: &str) -> HeaderValue {
+    let kind = match presentation {
+        Presentation::Attachment => "attachment",
+        Presentation::Inline => "inline",
+    };
+    let value = HeaderValue::from_str(&format!("{kind}; {}", file_name_parameters(name)));
+    value.unwrap_or(HeaderValue::from_static("attachment"))
+}
+
+fn file_name_parameters(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(FILE_NAME_CHARACTERS_MAX).collect();
+    let name = if shown.trim().is_empty() { "download" } else { shown.as_str() };
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || " !#$&+-.^_`()[]{}~@,='".contains(c);
+    let plain: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    if plain == name {
+        return format!("filename=\"{plain}\"");
+    }
+    let encoded = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+    format!("filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
 /// The content of an answer.
 #[derive(Debug, Clone)]
 pub struct Content<'c> {
@@ -118,6 +156,15 @@ mod tests {
         let range = response.headers().get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
         assert_eq!(range, length, "{fields:?}");
         assert_eq!(response.headers()[header::ETAG], "\"a\"");
+    }
+
+    #[test]
+    fn names_of_files_cannot_leave_their_parameter() {
+        let check = |name: &str, expected: &str| assert_eq!(file_name_parameters(name), expected, "{name:?}");
+        check("plan.pdf", "filename=\"plan.pdf\"");
+        check("a\"; x=\"b", "filename=\"a__ x=_b\"; filename*=UTF-8''a%22%3B%20x%3D%22b");
+        check("ü/..\r\n", "filename=\"__..\"; filename*=UTF-8''%C3%BC%2F%2E%2E");
+        check("\r\n ", "filename=\"download\"");
     }
 
     #[test]

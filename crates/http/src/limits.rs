@@ -68,3 +68,6 @@ pub const PENDING_LOGINS_MAX: usize = 10_000;
 
 /// Maximum number of people and application passwords whose last use is kept.
 pub const USES_MAX: usize = 200_000;
+
+/// Maximum number of characters of the name of a download.
+pub const FILE_NAME_CHARACTERS_MAX: usize = 200;

@@ -266,14 +266,3 @@ pub fn safe_media_type(declared: &str) -> String {
     let clean = clean_media_type(declared);
     if SAFE.contains(&clean.as_str()) { clean } else { "application/octet-stream".to_owned() }
 }
-
-/// Returns the value of `Content-Disposition` for a download: an attachment with a name that no header can break.
-#[must_use]
-pub fn content_disposition(name: &str) -> String {
-    let name: String = name.chars().filter(|character| !character.is_control()).take(200).collect();
-    let plain: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' }).collect();
-    let plain = if plain.trim().is_empty() { "download".to_owned() } else { plain };
-    let encoded = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
-}

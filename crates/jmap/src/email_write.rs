@@ -353,7 +353,7 @@ impl EmailTransaction<'_> {
     ) -> Result<(), SetError> {
         let properties: Vec<EmailProperty> = fixed.iter().filter_map(|(name, _)| EmailProperty::parse(name)).collect();
         let present = match row.filter(|_| !properties.is_empty()) {
-            Some(row) => stored_email::object_of(&self.view, row, &properties, &BodyOptions::default()),
+            Some(row) => stored_email::object_of(self.view, row, &properties, &BodyOptions::default()),
             None => Ok(None),
         };
         let present = present.map_err(|_| SetError::new("serverFail"))?.unwrap_or(Value::Null);

@@ -7,6 +7,7 @@ use askama::Template;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use http::content::{POLICY_OF_DOWNLOADS, Presentation, content_disposition};
 
 /// Where browsers report violations of a policy.
 pub(crate) const REPORT_PATH: &str = "/lite/csp-report";
@@ -19,9 +20,6 @@ pub const POLICY_OF_PAGES: &str = "default-src 'none'; style-src 'self'; img-src
 pub const POLICY_OF_MESSAGES: &str = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
                                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'; \
                                       report-uri /lite/csp-report";
-
-/// The Content Security Policy of downloads.
-pub const POLICY_OF_DOWNLOADS: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -60,26 +58,12 @@ pub(crate) struct Download {
     pub(crate) presentation: Presentation,
 }
 
-/// How a browser treats a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presentation {
-    /// It is saved.
-    Attachment,
-    /// It is shown.
-    Inline,
-}
-
 impl Download {
     /// Answers with the content.
     pub(crate) fn answer(&self, content: Body) -> Response {
-        let kind = match self.presentation {
-            Presentation::Attachment => "attachment",
-            Presentation::Inline => "inline",
-        };
-        let disposition = HeaderValue::from_str(&format!("{kind}; {}", file_name_parameters(&self.name)));
         let fields = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.media_type)),
-            (header::CONTENT_DISPOSITION, disposition.unwrap_or(HeaderValue::from_static("attachment"))),
+            (header::CONTENT_DISPOSITION, content_disposition(self.presentation, &self.name)),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY_OF_DOWNLOADS)),
             (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         ];
@@ -87,29 +71,10 @@ impl Download {
     }
 }
 
-/// Returns the parameters with the name of a file (RFC 6266): once in ASCII, and once in UTF-8 if it needs it.
-fn file_name_parameters(name: &str) -> String {
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || " !#$&+-.^_`()[]{}~@,='".contains(c);
-    let plain: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
-    if plain == name {
-        return format!("filename=\"{plain}\"");
-    }
-    let encoded = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-    format!("filename=\"{plain}\"; filename*=UTF-8''{encoded}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layout::STYLE;
-
-    #[test]
-    fn names_of_files_cannot_leave_their_parameter() {
-        let check = |name: &str, expected: &str| assert_eq!(file_name_parameters(name), expected, "{name:?}");
-        check("plan.pdf", "filename=\"plan.pdf\"");
-        check("a\"; x=\"b", "filename=\"a__ x=_b\"; filename*=UTF-8''a%22%3B%20x%3D%22b");
-        check("ü/..\r\n", "filename=\"__..__\"; filename*=UTF-8''%C3%BC%2F%2E%2E%0D%0A");
-    }
 
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {

@@ -20,7 +20,7 @@ use axum::response::IntoResponse;
 use base::sync::Mutex;
 use futures_util::stream;
 use http::RequestContext;
-use http::content::{Content, answer_with};
+use http::content::{Content, POLICY_OF_DOWNLOADS, Presentation, answer_with, content_disposition};
 use http::problem::Problem;
 use http::request_body::{BodyLimits, BodyPieces};
 use serde::Deserialize;
@@ -35,9 +35,6 @@ use crate::blob::{self, FoundBlob, UploadRequest};
 use crate::error::MethodError;
 use crate::limits::TRANSFER_PIECE_BYTES;
 use crate::uploads::ArrivingUpload;
-
-/// The policy of downloads: no script, no frame, no form, even if a browser shows one as a page.
-const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
 /// The query of a download.
 #[derive(Debug, Deserialize)]
@@ -155,7 +152,9 @@ fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<Arriv
     if queued.is_err()
         && let Some(mut arriving) = arriving.try_lock()
     {
-        arriving.take().map(ArrivingUpload::leave);
+        if let Some(arriving) = arriving.take() {
+            arriving.leave();
+        }
     }
 }
 
@@ -182,10 +181,8 @@ pub(super) async fn download(
         let content = Content { length: found.size(), media_type: &media_type, tag: &tag };
         let mut response = answer_with(&headers, content, |range| body_of(&service, caller, found, range));
         let fields = response.headers_mut();
-        if let Ok(disposition) = HeaderValue::from_str(&blob::content_disposition(&name)) {
-            fields.insert(header::CONTENT_DISPOSITION, disposition);
-        }
-        fields.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        fields.insert(header::CONTENT_DISPOSITION, content_disposition(Presentation::Attachment, &name));
+        fields.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY_OF_DOWNLOADS));
         // A blob never changes. Other people at the same browser must not find it.
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, immutable, max-age=31536000"));
         Ok::<_, Problem>(response)

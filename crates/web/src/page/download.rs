@@ -11,10 +11,11 @@ use axum::response::Response;
 use base::NoteId;
 use bytes::Bytes;
 use http::Caller;
+use http::content::Presentation;
 use mail::mime::transfer_encoding::TransferDecoder;
 use mail::mime::{MimeSource as _, PartKind};
 
-use crate::answer::{Download, Presentation};
+use crate::answer::Download;
 use crate::error::{Error, Result};
 use crate::limits::DOWNLOAD_STEP_BYTES;
 use crate::message_content::{SAFE_IMAGES, file_name, media_type};
