@@ -7,6 +7,7 @@
 //! | [`mail_snapshot`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | `composed_message` | the message that stands for a document without one |
+//! | `ready_message` | a message that is about to be put into a mailbox |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
@@ -23,11 +24,11 @@ mod head_cache;
 pub mod mail_snapshot;
 pub mod message;
 pub mod places;
+pub(crate) mod ready_message;
 pub mod utf7;
 
 pub use file::{
-    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, ReadyMessage, StoreOutcome,
-    restore_default_folders,
+    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, Quota, StoreOutcome, restore_default_folders,
 };
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
@@ -36,3 +37,4 @@ pub use mail_snapshot::{
 };
 pub use message::Message;
 pub use places::{PlaceChange, PlacesOutcome};
+pub use ready_message::{NewMessage, ReadyMessage};

@@ -1,8 +1,8 @@
 //! Preferences, a type of our own (`docs/jmap.md`): the settings of a person that all clients share, in the personal
 //! profile document `Preferences` of the mail file.
 //!
-//! [`mail::preferences`] has the names and the values. `null` stands for the choice of the client. Those that the operator
-//! has set for all people are in `locked`, and cannot be changed.
+//! [`mail::preferences`] has the names and the values. `null` stands for the choice of the client. Those that the
+//! operator has set for all people are in `locked`, and cannot be changed.
 
 use mail::preferences::{self, PREFERENCES, PREFERENCES_PROFILE, PreferenceKind};
 use notes::Item;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
+use base::{Modseq, Name, NoteId, Uid, UidSet, ViewId};
 use event_listener::EventListener;
 use notes::folder::derived_unid;
 use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
@@ -26,7 +26,7 @@ use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::mailbox::places::move_place;
-use crate::message::PreparedMessage;
+use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
 use crate::preferences::LockedPreferences;
 
 /// Returns the note with the user's settings, or `None` in a replica that has not received it yet.
@@ -243,42 +243,6 @@ fn change_folders_if_needed(
         databases.store().durable(ticket).wait()?;
     }
     Ok(())
-}
-
-/// A message to be put into a mailbox.
-#[derive(Clone, Debug)]
-pub struct NewMessage {
-    /// The message, byte for byte.
-    pub raw: Vec<u8>,
-    /// The flags of the message.
-    pub flags: Flags,
-    /// The time of receipt. `None` stands for the current time.
-    pub received: Option<Timestamp>,
-}
-
-/// A message that is ready to be put into a mailbox.
-pub struct ReadyMessage {
-    prepared: PreparedMessage,
-    flags: Flags,
-    received: Option<Timestamp>,
-}
-
-impl ReadyMessage {
-    /// Checks that the quota of the mail file permits the message.
-    pub(crate) fn check_quota(&self, writer: &Writer<'_, '_>) -> Result<()> {
-        let limit = writer.database().record().options.quota_bytes;
-        check_quota(writer, limit, self.prepared.length())
-    }
-
-    /// Returns the note that puts the message into a mailbox.
-    pub(crate) fn new_note(&self, writer: &mut Writer<'_, '_>, folder: ViewId) -> Result<NewNote> {
-        let mut note = self.prepared.note(writer)?;
-        note.received = self.received;
-        note.marks = self.flags.marks;
-        note.keywords.clone_from(&self.flags.keywords);
-        note.folders = vec![folder];
-        Ok(note)
-    }
 }
 
 /// The outcome of a change of flags.
@@ -528,8 +492,7 @@ impl MailFile {
         if size_bytes > options.message_bytes_max {
             return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
         }
-        let prepared = PreparedMessage::new(&self.mail.databases, &message.raw, options.separate_bytes_min)?;
-        Ok(ReadyMessage { prepared, flags: message.flags.clone(), received: message.received })
+        ReadyMessage::new(&self.mail.databases, message, options.separate_bytes_min)
     }
 
     /// Puts prepared messages into a mailbox. Returns UIDVALIDITY and their UIDs.
@@ -766,16 +729,6 @@ impl MailFile {
         })?;
         Ok(ticket)
     }
-}
-
-/// Checks that `more` bytes do not exceed the quota.
-pub(crate) fn check_quota(writer: &Writer<'_, '_>, limit: Option<u64>, more: u64) -> Result<()> {
-    let Some(limit_bytes) = limit else { return Ok(()) };
-    let used_bytes = writer.bytes_used();
-    if used_bytes.saturating_add(more) > limit_bytes {
-        return Err(Error::OverQuota { used_bytes, limit_bytes });
-    }
-    Ok(())
 }
 
 /// Puts messages into a mailbox within a transaction. Returns their UIDs.

@@ -19,7 +19,7 @@ use store::Ticket;
 
 use crate::error::Result;
 use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
-use crate::mailbox::file::check_quota;
+use crate::mailbox::ready_message::check_quota;
 use crate::mailbox::{MailFile, MailStore};
 use crate::message::PreparedMessage;
 use crate::mime::message_header::{append_without, top_fields};

@@ -37,8 +37,8 @@ pub enum RecordChange {
     SentCopy(SentCopy),
     /// It is the copy of a message that is withdrawn: a draft takes its place.
     Withdrawn(WithdrawnCopy),
-    /// The message is a notification about another one, which gets the keyword [`NOTIFIED_KEYWORD`]. If that one has it,
-    /// or is gone, nothing is sent.
+    /// The message is a notification about another one, which gets the keyword [`NOTIFIED_KEYWORD`]. If that one has
+    /// it, or is gone, nothing is sent.
     Notified(NoteId),
 }
 

@@ -1,7 +1,8 @@
 //! A message: its header fields, its text, and links to its attachments and its own look.
 //!
-//! Opening it marks it as read, unless the browser only loads it in advance or a page of another site leads here. Nobody
-//! is told that it was opened; if its sender asks for that, the page has a button ([`crate::page::confirmation`]).
+//! Opening it marks it as read, unless the browser only loads it in advance or a page of another site leads here.
+//! Nobody is told that it was opened; if its sender asks for that, the page has a button
+//! ([`crate::page::confirmation`]).
 
 use std::ops::ControlFlow;
 
@@ -69,14 +70,14 @@ pub(crate) enum TextPiece {
 
 /// Shows a message.
 pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Response> {
-    let is_whole = visit.query.has("all");
     let marks_read = !visit.is_indirect();
-    let shown_in = (visit.layout(""), visit.settings.zone.clone());
+    let wanted =
+        Wanted { layout: visit.layout(""), zone: visit.settings.zone.clone(), is_whole: visit.query.has("all") };
     let page = visit.run("message", move |file| {
         let snapshot = file.snapshot()?;
         let (shown, entry) = find(&snapshot, folder, uid)?;
         let mut ticket = snapshot.ticket();
-        let page = read(&snapshot, shown_in, (&shown, &entry), is_whole)?;
+        let page = wanted.read(&snapshot, (&shown, &entry))?;
         if marks_read && !entry.marks.contains(Marks::SEEN) {
             ticket = mark_read(file, shown.id, uid)?.unwrap_or(ticket);
         }
@@ -109,44 +110,54 @@ fn mark_read(file: &MailFile, folder: ViewId, uid: u32) -> Result<Option<Ticket>
     }
 }
 
-fn read(
-    snapshot: &MailSnapshot<'_>,
-    (mut layout, zone): (Layout, ShownZone),
-    (folder, entry): (&mail::mailbox::Folder, &FolderEntry),
+/// The page that a browser wants.
+struct Wanted {
+    layout: Layout,
+    zone: ShownZone,
+    /// `true` if the rest of a long text is shown, too.
     is_whole: bool,
-) -> Result<MessagePage> {
-    let message = open(snapshot, entry)?;
-    let header = message.header();
-    layout.title = shown_subject(header, 300);
-    let bytes_max = if is_whole { TEXT_BYTES_MAX } else { TEXT_SHOWN_BYTES };
-    let text = message_content::text_of(&message, bytes_max)?;
-    let rest = match (text.is_cut, is_whole) {
-        (false, _) => Rest::None,
-        (true, false) => Rest::Page,
-        (true, true) => Rest::Download,
-    };
-    let rank = snapshot.rank(folder.id, entry.uid)?;
-    let neighbour = |position: Option<u32>| match position {
-        Some(position) => Ok::<_, Error>(snapshot.uid_at(folder.id, position)?.map(|uid| uid.0)),
-        None => Ok(None),
-    };
-    Ok(MessagePage {
-        folder: folder.id.0,
-        folder_name: mail_folders::shown_name(folder),
-        uid: entry.uid.0,
-        fields: fields(header, &zone),
-        pieces: pieces(&text.text),
-        rest,
-        attachments: message_content::attachments(message.structure()),
-        has_html: message_content::has_html(message.structure()),
-        is_flagged: entry.marks.contains(Marks::FLAGGED),
-        confirmation: confirmation_request::offered(snapshot, (folder, entry), header),
-        kind: FolderKind::of(folder),
-        newer: neighbour(rank.checked_add(1))?,
-        older: neighbour(rank.checked_sub(1))?,
-        folders: mail_folders::choices(snapshot)?,
-        layout,
-    })
+}
+
+impl Wanted {
+    fn read(
+        self,
+        snapshot: &MailSnapshot<'_>,
+        (folder, entry): (&mail::mailbox::Folder, &FolderEntry),
+    ) -> Result<MessagePage> {
+        let Self { mut layout, zone, is_whole } = self;
+        let message = open(snapshot, entry)?;
+        let header = message.header();
+        layout.title = shown_subject(header, 300);
+        let bytes_max = if is_whole { TEXT_BYTES_MAX } else { TEXT_SHOWN_BYTES };
+        let text = message_content::text_of(&message, bytes_max)?;
+        let rest = match (text.is_cut, is_whole) {
+            (false, _) => Rest::None,
+            (true, false) => Rest::Page,
+            (true, true) => Rest::Download,
+        };
+        let rank = snapshot.rank(folder.id, entry.uid)?;
+        let neighbour = |position: Option<u32>| match position {
+            Some(position) => Ok::<_, Error>(snapshot.uid_at(folder.id, position)?.map(|uid| uid.0)),
+            None => Ok(None),
+        };
+        Ok(MessagePage {
+            folder: folder.id.0,
+            folder_name: mail_folders::shown_name(folder),
+            uid: entry.uid.0,
+            fields: fields(header, &zone),
+            pieces: pieces(&text.text),
+            rest,
+            attachments: message_content::attachments(message.structure()),
+            has_html: message_content::has_html(message.structure()),
+            is_flagged: entry.marks.contains(Marks::FLAGGED),
+            confirmation: confirmation_request::offered(snapshot, (folder, entry), header),
+            kind: FolderKind::of(folder),
+            newer: neighbour(rank.checked_add(1))?,
+            older: neighbour(rank.checked_sub(1))?,
+            folders: mail_folders::choices(snapshot)?,
+            layout,
+        })
+    }
 }
 
 /// Returns the fields of a header that a page shows.
