@@ -452,8 +452,8 @@ configuration! {
         session_idle_timeout: ConfigDuration = "12h" in ["1min", "365d"];
         /// Time after which a login in a browser ends.
         session_time: ConfigDuration = "2w" in ["1min", "365d"];
-        /// Preferences that are the same for all people and that nobody changes: `name=value`, separated by commas, such
-        /// as `undoSeconds=10, timeZone=Europe/Zurich`. The names and values are those in `docs/jmap.md`.
+        /// Preferences that are the same for all people and that nobody changes: `name=value`, separated by commas,
+        /// such as `undoSeconds=10, timeZone=Europe/Zurich`. The names and values are those in `docs/jmap.md`.
         locked_preferences: String = "";
         /// The origins of web pages that may use JMAP, such as `https://app.acme.test`, separated by commas. Browsers
         /// refuse pages of all others (CORS).

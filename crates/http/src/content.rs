@@ -23,8 +23,8 @@ pub enum Presentation {
     Inline,
 }
 
-/// Returns the value of `Content-Disposition` (RFC 6266). The name of the file is in it once in ASCII, and once in UTF-8
-/// if it needs it; no name can leave its parameter.
+/// Returns the value of `Content-Disposition` (RFC 6266). The name of the file is in it once in ASCII, and once in
+/// UTF-8 if it needs it; no name can leave its parameter.
 #[must_use]
 pub fn content_disposition(presentation: Presentation, name: &str) -> HeaderValue {
     let kind = match presentation {

@@ -43,8 +43,8 @@ impl Comparator {
         Ok(Self { property: property.to_owned(), is_ascending, collation })
     }
 
-    /// Compares two objects by some comparators. `by_property` compares them by a property and a collation, in ascending
-    /// order.
+    /// Compares two objects by some comparators. `by_property` compares them by a property and a collation, in
+    /// ascending order.
     pub fn compare(comparators: &[Self], by_property: impl Fn(&str, Collation) -> Ordering) -> Ordering {
         let mut orders = comparators.iter().map(|comparator| {
             let order = by_property(&comparator.property, comparator.collation);

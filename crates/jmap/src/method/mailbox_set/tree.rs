@@ -106,8 +106,8 @@ impl MailboxTree {
         }
     }
 
-    /// Returns the error for the name of another mailbox. RFC 8620 defines `alreadyExists` for copies; it tells a client
-    /// which mailbox has the name. One that the same call has created has no identifier yet.
+    /// Returns the error for the name of another mailbox. RFC 8620 defines `alreadyExists` for copies; it tells a
+    /// client which mailbox has the name. One that the same call has created has no identifier yet.
     fn name_exists(&self, view: ViewId) -> SetError {
         let error = SetError::invalid_properties(&["name"], "another mailbox has this name");
         match self.ids.iter().find(|(_, known)| **known == view) {
