@@ -6,7 +6,7 @@ The texts have 30,000 words with the frequencies of a language (Zipf), because t
 import random
 import smtplib
 import statistics
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from harness.processes import wait_for
 
@@ -48,11 +48,9 @@ def measure(server, count, is_indexed):
     made = list(messages(count))
     server.settle()
     disk, cpu = server.disk_bytes(), server.cpu_seconds()
-    sessions = [threading.Thread(target=deliver, args=(server, made[at::SESSIONS])) for at in range(SESSIONS)]
-    for session in sessions:
-        session.start()
-    for session in sessions:
-        session.join()
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        for session in [pool.submit(deliver, server, made[at::SESSIONS]) for at in range(SESSIONS)]:
+            session.result()
     accepted = server.cpu_seconds() - cpu
     if is_indexed:
         wait_for("the index to be complete", lambda: indexed(server) >= count, INDEX_TIME_MAX_S)

@@ -360,10 +360,12 @@ impl Sessions {
         }
     }
 
-    /// Records that the person of a session has proved a second factor, which was or will be added at a time. Nobody
-    /// waits for the note: it is durable with any later change.
-    pub fn prove_factor(&self, id: &SessionId, added: Timestamp) -> notes::Result<()> {
-        self.rewrite(id, |session| session.login.factor = Some(added))
+    /// Records that the person of a session has proved a second factor, which was or will be added at a time, and
+    /// returns what was recorded before. Nobody waits for the note: it is durable with any later change.
+    pub fn prove_factor(&self, id: &SessionId, added: Option<Timestamp>) -> notes::Result<Option<Timestamp>> {
+        let mut before = None;
+        self.rewrite(id, |session| before = std::mem::replace(&mut session.login.factor, added))?;
+        Ok(before)
     }
 
     /// Ends a session. What cannot be written is logged: the session ends nevertheless, until a restart.
@@ -670,7 +672,7 @@ mod tests {
         assert_eq!(factor(&world.open()), None);
         let (id, _) = sessions.find(&token).expect("it is valid");
         let added = Timestamp(1_234_567_890_123_456);
-        sessions.prove_factor(&id, added).expect("a sound store");
+        sessions.prove_factor(&id, Some(added)).expect("a sound store");
         assert_eq!((factor(&sessions), factor(&world.open())), (Some(added), Some(added)));
         // A later use does not write the session as it was before.
         world.clock.advance(SESSION_USE_INTERVAL + Duration::from_secs(1));
@@ -678,7 +680,7 @@ mod tests {
         sessions.record_use(&id);
         assert_eq!(factor(&world.open()), Some(added));
         sessions.end(&id);
-        sessions.prove_factor(&id, added).expect("it is left alone");
+        sessions.prove_factor(&id, Some(added)).expect("it is left alone");
         assert_eq!((factor(&sessions), factor(&world.open())), (None, None));
     }
 

@@ -45,11 +45,14 @@ impl StaticFile {
         let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
         let body = |part: Range<u64>| Body::from(bytes.slice(position(part.start)..position(part.end)));
         let mut response = answer_with(request, content, body);
+        let status = response.status();
         let fields = response.headers_mut();
-        let immutable = HeaderValue::from_static("public, max-age=31536000, immutable");
-        fields.insert(header::CACHE_CONTROL, immutable);
+        if status != StatusCode::RANGE_NOT_SATISFIABLE {
+            let immutable = HeaderValue::from_static("public, max-age=31536000, immutable");
+            fields.insert(header::CACHE_CONTROL, immutable);
+        }
         fields.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if let Some((coding, _)) = chosen.filter(|_| response.status() == StatusCode::OK) {
+        if let Some((coding, _)) = chosen.filter(|_| status == StatusCode::OK) {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
         }
         response

@@ -214,6 +214,9 @@ pub const DEPARTURES_MAX: usize = 100_000;
 /// Number of results of queries that are kept for a mail file.
 pub const CACHED_QUERIES_MAX: usize = 4;
 
+/// Maximum number of lists of a mail file that follow its changes. Each folder that a person opens has one.
+pub const LIVE_LISTS_MAX: usize = 16;
+
 /// Maximum number of characters of the identifier of a message, a thread or a mailbox (RFC 8474 §4).
 pub const OBJECT_ID_CHARACTERS_MAX: usize = 255;
 

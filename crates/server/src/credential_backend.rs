@@ -62,11 +62,16 @@ impl ServerCredentials {
                 let added = self.instance.clock.now();
                 // The session counts as having proved the factor before the factor exists. Otherwise, another request
                 // of it could come in between and end it.
-                if let Some(session) = &caller.session {
-                    self.uses.prove_factor(session, added)?;
+                let proved = caller.session.as_ref().map(|session| self.uses.prove_factor(session, Some(added)));
+                let proved = proved.transpose()?;
+                let set = self.directory.second_factor_set_at(login, (&secret, code), added);
+                // Another request of the session may have set the factor that it has proved.
+                if set.is_err()
+                    && let (Some(session), Some(before)) = (&caller.session, proved)
+                {
+                    self.uses.prove_factor(session, before)?;
                 }
-                let codes = self.directory.second_factor_set_at(login, (&secret, code), added)?;
-                Ok(ChangedCredential::RecoveryCodes(codes))
+                Ok(ChangedCredential::RecoveryCodes(set?))
             }
             CredentialChange::RemoveSecondFactor => {
                 self.directory.second_factor_remove(login)?;

@@ -13,8 +13,21 @@ use crate::shown_text;
 /// A confirmation that the page of a message offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OfferedConfirmation {
-    /// Why the person should look twice, if there is a reason.
-    pub(crate) warning: Option<String>,
+    /// The address that it goes to.
+    pub(crate) to: String,
+    /// Whether the person should look twice.
+    pub(crate) doubt: Doubt,
+}
+
+/// Why a confirmation may go to somebody else than the sender (RFC 8098 §2.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// There is no reason.
+    None,
+    /// The message came from this address.
+    OtherSender(String),
+    /// The message does not show where it came from.
+    UnknownSender,
 }
 
 /// Returns the confirmation that the page of a message offers.
@@ -24,15 +37,12 @@ pub(crate) fn offered(
     header: &[u8],
 ) -> Option<OfferedConfirmation> {
     let request = request_of(snapshot, (folder, entry), header)?;
-    let to = request.recipients.first()?;
-    let warning = match &request.return_path {
-        _ if request.matches_return_path() => None,
-        Some(path) if !path.is_empty() => {
-            Some(format!("The confirmation goes to {to}, but the message came from {path}."))
-        }
-        _ => Some(format!("The confirmation goes to {to}. The message does not show that it came from there.")),
+    let doubt = match &request.return_path {
+        _ if request.matches_return_path() => Doubt::None,
+        Some(path) if !path.is_empty() => Doubt::OtherSender(shown_text::on_one_line(path)),
+        _ => Doubt::UnknownSender,
     };
-    Some(OfferedConfirmation { warning: warning.map(|text| shown_text::on_one_line(&text)) })
+    Some(OfferedConfirmation { to: shown_text::on_one_line(request.recipients.first()?), doubt })
 }
 
 /// Returns the request of a message if it may be answered and was not.

@@ -105,11 +105,15 @@ pub(crate) fn uids_of_conversations(
     let snapshot = file.snapshot()?;
     table.update(&snapshot, file)?;
     let mut notes: Vec<NoteId> = Vec::new();
+    let mut threads = HashSet::new();
     let mut found = Vec::new();
     for uid in uids {
         let Some(entry) = snapshot.entry(folder, base::Uid(*uid))? else { continue };
         match table.row(entry.note) {
-            Some(row) => notes.extend(in_thread(&table, &row.thread, folder).map(|other| other.note)),
+            Some(row) if threads.insert(Arc::clone(&row.thread)) => {
+                notes.extend(in_thread(&table, &row.thread, folder).map(|other| other.note));
+            }
+            Some(_) => {}
             None => found.push(*uid),
         }
     }

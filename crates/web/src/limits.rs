@@ -7,7 +7,7 @@ pub const PAGE_SIZE_DEFAULT: u32 = 50;
 
 /// Maximum number of messages of a folder that is sorted by sender, subject or size: as many as a query of JMAP
 /// returns. Their headers are read once, and kept in memory as sort keys.
-pub const SORTED_MESSAGES_MAX: u32 = 50_000;
+pub const SORTED_MESSAGES_MAX: u32 = 10_000;
 
 /// Maximum number of conversations that a form can select one by one: the rows of the largest page.
 pub const SELECTED_CONVERSATIONS_MAX: usize = 200;

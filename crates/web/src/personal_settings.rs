@@ -12,7 +12,7 @@ use mail::profile::Profile;
 use notes::{Grant, Note};
 use store::Ticket;
 
-use crate::backend::Account;
+use crate::backend::{Account, BackendError};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_SIZE_DEFAULT, SIGNATURE_LINES_MAX};
 use crate::service::Service;
@@ -28,18 +28,22 @@ pub(crate) struct PersonalSettings {
 }
 
 impl PersonalSettings {
-    /// Reads the settings of a person.
-    pub(crate) async fn load(service: &Service, caller: &Caller) -> Self {
+    /// Reads the settings of a person. Fails if they cannot be read now: without them, a message that is to be held would
+    /// be sent at once.
+    pub(crate) async fn load(service: &Service, caller: &Caller) -> Result<Self> {
         let read = service.run_in_file(caller, "preferences", |file| {
             let snapshot = file.snapshot()?;
             let note = load(&snapshot, PREFERENCES_PROFILE)?;
             let locked = &file.mail().options().locked_preferences;
             Ok((Preferences::read(note.as_ref(), locked), snapshot.ticket()))
         });
-        // The page itself says why the mail file cannot be opened, if it needs it.
-        let preferences = read.await.unwrap_or_default();
+        let preferences = match read.await {
+            // The page itself says that there is no mail file here, if it needs one.
+            Err(Error::MailFile(BackendError::NoMailFile | BackendError::MailFileElsewhere)) => Preferences::default(),
+            read => read?,
+        };
         let zone = preferences.time_zone.as_deref().and_then(ShownZone::with_name).unwrap_or_default();
-        Self { preferences, zone }
+        Ok(Self { preferences, zone })
     }
 
     /// Returns the number of rows of a list.

@@ -8,8 +8,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use base::Timestamp;
 use base::sync::Mutex;
 use store::Ticket;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::limits::SENT_FORMS_MAX;
 
@@ -21,27 +23,48 @@ pub(crate) struct SentForms {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The forms of accounts, with the ticket of the transaction that has accepted the message; `None` while a form is
-    /// sent.
-    by_key: HashMap<(String, String), Option<Ticket>>,
+    by_key: HashMap<FormKey, KnownForm>,
     /// The forms that were sent, the oldest first.
-    sent: VecDeque<(String, String)>,
+    sent: VecDeque<FormKey>,
+}
+
+/// The account and the identifier of a form.
+type FormKey = (String, String);
+
+#[derive(Debug)]
+enum KnownForm {
+    /// It is being sent. The lock is held until then.
+    Sending(Arc<AsyncMutex<()>>),
+    Sent(SentForm),
+    Withdrawn,
+}
+
+/// A form that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SentForm {
+    /// The ticket of the transaction that has accepted the message.
+    pub(crate) ticket: Ticket,
+    /// The identifier of the message in the queue, and the time of its release, if it can be withdrawn until then.
+    pub(crate) held: Option<(String, Timestamp)>,
 }
 
 /// The beginning of a form.
 pub(crate) enum FormState {
     /// It is sent for the first time. Dropping it without [`SendingForm::complete`] permits a repetition.
     New(SendingForm),
-    /// It is being sent.
-    Sending,
+    /// It is being sent: the lock is free when that has ended.
+    Sending(Arc<AsyncMutex<()>>),
     /// It was sent. The transaction that has accepted the message may not be durable yet.
-    Sent(Ticket),
+    Sent(SentForm),
+    /// It was sent, and the message was withdrawn.
+    Withdrawn,
 }
 
 /// A form that is being sent.
 pub(crate) struct SendingForm {
     forms: Arc<SentForms>,
-    key: (String, String),
+    key: FormKey,
+    _running: Option<OwnedMutexGuard<()>>,
 }
 
 impl SentForms {
@@ -50,11 +73,26 @@ impl SentForms {
         let key = (account.to_owned(), form.to_owned());
         let mut known = self.known.lock();
         match known.by_key.get(&key) {
-            Some(Some(ticket)) => FormState::Sent(*ticket),
-            Some(None) => FormState::Sending,
+            Some(KnownForm::Sending(running)) => FormState::Sending(Arc::clone(running)),
+            Some(KnownForm::Sent(sent)) => FormState::Sent(sent.clone()),
+            Some(KnownForm::Withdrawn) => FormState::Withdrawn,
             None => {
-                known.by_key.insert(key.clone(), None);
-                FormState::New(SendingForm { forms: Arc::clone(self), key })
+                let running = Arc::new(AsyncMutex::new(()));
+                let guard = Arc::clone(&running).try_lock_owned().ok();
+                known.by_key.insert(key.clone(), KnownForm::Sending(running));
+                FormState::New(SendingForm { forms: Arc::clone(self), key, _running: guard })
+            }
+        }
+    }
+
+    /// Records that the message of a form was withdrawn, so that a repetition of the form does not send it.
+    pub(crate) fn withdraw(&self, account: &str, id: &str) {
+        let is_it =
+            |form: &KnownForm| matches!(form, KnownForm::Sent(SentForm { held: Some((held, _)), .. }) if held == id);
+        let mut known = self.known.lock();
+        for ((of, _), form) in &mut known.by_key {
+            if of == account && is_it(form) {
+                *form = KnownForm::Withdrawn;
             }
         }
     }
@@ -62,9 +100,9 @@ impl SentForms {
 
 impl SendingForm {
     /// Records that the form was sent. A repetition waits for the ticket before it is answered.
-    pub(crate) fn complete(self, ticket: Ticket) {
+    pub(crate) fn complete(self, sent: SentForm) {
         let mut known = self.forms.known.lock();
-        known.by_key.insert(self.key.clone(), Some(ticket));
+        known.by_key.insert(self.key.clone(), KnownForm::Sent(sent));
         known.sent.push_back(self.key.clone());
         if known.sent.len() > SENT_FORMS_MAX
             && let Some(oldest) = known.sent.pop_front()
@@ -77,7 +115,7 @@ impl SendingForm {
 impl Drop for SendingForm {
     fn drop(&mut self) {
         let mut known = self.forms.known.lock();
-        if known.by_key.get(&self.key) == Some(&None) {
+        if matches!(known.by_key.get(&self.key), Some(KnownForm::Sending(_))) {
             known.by_key.remove(&self.key);
         }
     }
@@ -91,12 +129,19 @@ mod tests {
     fn forms_are_sent_once_unless_they_were_refused() {
         let forms = Arc::new(SentForms::default());
         let FormState::New(sending) = forms.begin("ann", "1") else { panic!("it is new") };
-        assert!(matches!(forms.begin("ann", "1"), FormState::Sending));
+        let FormState::Sending(running) = forms.begin("ann", "1") else { panic!("it is being sent") };
+        assert!(running.try_lock().is_err(), "a repetition waits for the first request");
         assert!(matches!(forms.begin("bob", "1"), FormState::New(_)), "it is another account's");
         drop(sending);
         let FormState::New(sending) = forms.begin("ann", "1") else { panic!("it was refused") };
-        sending.complete(Ticket::NONE);
-        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(ticket) if ticket == Ticket::NONE));
+        let sent = SentForm { ticket: Ticket::NONE, held: Some(("q1".to_owned(), Timestamp(5))) };
+        sending.complete(sent.clone());
+        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(known) if known == sent));
+        forms.withdraw("bob", "q1");
+        forms.withdraw("ann", "q2");
+        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(_)));
+        forms.withdraw("ann", "q1");
+        assert!(matches!(forms.begin("ann", "1"), FormState::Withdrawn));
     }
 
     #[test]
@@ -104,7 +149,7 @@ mod tests {
         let forms = Arc::new(SentForms::default());
         for number in 0..SENT_FORMS_MAX + 10 {
             if let FormState::New(sending) = forms.begin("ann", &number.to_string()) {
-                sending.complete(Ticket::NONE);
+                sending.complete(SentForm { ticket: Ticket::NONE, held: None });
             }
         }
         assert_eq!(forms.known.lock().by_key.len(), SENT_FORMS_MAX);

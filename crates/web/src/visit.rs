@@ -78,7 +78,7 @@ impl FromRequestParts<Arc<Service>> for Visit {
         let permit = service.requests.begin(caller.login()).ok_or(Error::TooManyRequests)?;
         let query = Form::parse_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         let service = Arc::clone(service);
-        let settings = PersonalSettings::load(&service, &caller).await;
+        let settings = PersonalSettings::load(&service, &caller).await?;
         Ok(Self { service, context, caller, headers, secret, query, settings, _permit: permit })
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::NoteId;
 
 use super::{MessageRow, MessageTable};
-use crate::limits::CACHED_QUERIES_MAX;
+use crate::limits::LIVE_LISTS_MAX;
 
 /// A condition on messages that the table alone decides.
 pub trait RowFilter: fmt::Debug + Send + Sync {
@@ -113,9 +113,14 @@ impl LiveLists {
 
 impl MessageTable {
     /// Returns the messages of a list that is kept.
-    #[must_use]
-    pub fn list(&self, key: &str) -> Option<Arc<Vec<NoteId>>> {
-        self.lists.lists.iter().find(|list| list.definition.key == key).map(|list| Arc::clone(&list.notes))
+    pub fn list(&mut self, key: &str) -> Option<Arc<Vec<NoteId>>> {
+        let lists = &mut self.lists.lists;
+        let place = lists.iter().position(|list| list.definition.key == key)?;
+        // The list that was not used for the longest time is dropped first.
+        let list = lists.remove(place)?;
+        let notes = Arc::clone(&list.notes);
+        lists.push_back(list);
+        Some(notes)
     }
 
     /// Returns the place of a message in a list that is kept. The outer value is `None` if the list is not kept.
@@ -125,12 +130,12 @@ impl MessageTable {
         Some(list.place(self, note).ok())
     }
 
-    /// Keeps a list, and drops the oldest one if there are too many. `notes` are its messages now.
+    /// Keeps a list, and drops the one that was not used for the longest time if there are too many. `notes` are its messages now.
     pub fn keep_list(&mut self, definition: ListDefinition, notes: Arc<Vec<NoteId>>) {
         let lists = &mut self.lists.lists;
         lists.retain(|list| list.definition.key != definition.key);
         lists.push_back(LiveList { definition, notes });
-        if lists.len() > CACHED_QUERIES_MAX {
+        if lists.len() > LIVE_LISTS_MAX {
             lists.pop_front();
         }
     }

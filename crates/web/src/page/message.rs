@@ -16,7 +16,7 @@ use notes::{FolderEntry, Marks};
 use store::Ticket;
 
 use crate::answer;
-use crate::confirmation_request::{self, OfferedConfirmation};
+use crate::confirmation_request::{self, Doubt, OfferedConfirmation};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::limits::{FIELD_CHARACTERS_MAX, TEXT_BYTES_MAX, TEXT_SHOWN_BYTES};

@@ -7,6 +7,7 @@ use axum::response::Response;
 use mail::identities::EffectiveIdentity;
 use mail::limits::{PAGE_SIZE_MAX, PAGE_SIZE_MIN, UNDO_SECONDS_MAX};
 use mail::preferences::{PreferenceKind, Preferences, SignaturePlacement};
+use store::Ticket;
 
 use crate::answer;
 use crate::error::Result;
@@ -105,7 +106,7 @@ impl PreferencesForm {
     }
 
     /// Returns the changes, or what is wrong.
-    fn changes(&self) -> std::result::Result<Changes, String> {
+    fn changes(&self, stored: &Preferences) -> std::result::Result<Changes, String> {
         let rows = format!("A page of a list has {PAGE_SIZE_MIN} to {PAGE_SIZE_MAX} rows.");
         let undo = format!("Sending can be undone for at most {UNDO_SECONDS_MAX} seconds.");
         let language = "This is not a language tag, such as de-CH.".to_owned();
@@ -117,7 +118,9 @@ impl PreferencesForm {
             ("signaturePlacement", &self.placement, "Choose where the signature is.".to_owned()),
             ("undoSeconds", &self.undo_seconds, undo),
         ];
-        if !self.time_zone.is_empty() && ShownZone::with_name(&self.time_zone).is_none() {
+        // Another program may have stored a zone that is not known here. It does not prevent other changes.
+        let is_new_zone = !self.time_zone.is_empty() && stored.time_zone.as_ref() != Some(&self.time_zone);
+        if is_new_zone && ShownZone::with_name(&self.time_zone).is_none() {
             return Err(format!("{} Nothing was saved.", fields[1].2));
         }
         if !personal_settings::is_signature(&self.signature) {
@@ -138,20 +141,21 @@ impl PreferencesForm {
 /// Saves the preferences and the signature.
 pub(crate) async fn save(visit: &Visit, form: &Form) -> Result<Response> {
     let typed = PreferencesForm::read(form);
-    let changes = match typed.changes() {
+    let changes = match typed.changes(&visit.settings.preferences) {
         Ok(changes) => changes,
         Err(failure) => return settings::page(visit, Some((typed, failure))).await,
     };
     let caller = visit.caller.clone();
     let saving = visit.service.run(&visit.caller, "preferences", move |backend| {
         let file = backend.open(&caller)?;
-        let mut ticket = personal_settings::change(&file, &changes)?;
+        let mut ticket = Ticket::NONE;
+        // The identity may be gone. Then nothing is saved.
         if !typed.identity.is_empty() {
             let account = backend.account(&caller)?;
             let signature = (typed.identity.as_str(), typed.signature.as_str());
-            ticket = ticket.max(personal_settings::change_signature(&file, &account, signature)?);
+            ticket = personal_settings::change_signature(&file, &account, signature)?;
         }
-        Ok(ticket)
+        Ok(ticket.max(personal_settings::change(&file, &changes)?))
     });
     let ticket = saving.await?;
     visit.service.services.databases.store().durable(ticket).await?;

@@ -33,7 +33,7 @@ use crate::notice::{HeldMessage, Notice};
 use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
 use crate::page::compose::{self, Composer, Suggestion, parse_original, read_draft};
 use crate::page::message::{find, open};
-use crate::sent_forms::{FormState, SendingForm};
+use crate::sent_forms::{FormState, SendingForm, SentForm};
 use crate::service::ServiceOptions;
 use crate::visit::{TokenState, Visit};
 
@@ -314,13 +314,16 @@ enum KeptCopy {
 }
 
 async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
-    let sending = match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form) {
-        FormState::New(sending) => sending,
-        FormState::Sending => {
-            let notice = "This message is being sent. Look into the folder with sent messages in a moment.";
-            return Ok(answer::redirect(&Notice::text(notice).address("/lite/folders", &visit.secret)));
+    let sending = loop {
+        match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form) {
+            FormState::New(sending) => break sending,
+            FormState::Sending(running) => drop(running.lock().await),
+            FormState::Sent(sent) => return already_sent(visit, sent).await,
+            FormState::Withdrawn => {
+                let notice = Notice::text("This message was withdrawn and not sent again. It is among the drafts.");
+                return Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)));
+            }
         }
-        FormState::Sent(ticket) => return already_sent(visit, ticket).await,
     };
     let caller = visit.caller.clone();
     let peer = visit.context.peer.address;
@@ -331,7 +334,7 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     let (sent, work) = ran.await?;
     let sent = match sent {
         Ok(Ok(sent)) => sent,
-        Ok(Err(NotSent::Already(ticket))) => return already_sent(visit, ticket).await,
+        Ok(Err(NotSent::Already(ticket))) => return already_sent(visit, SentForm { ticket, held: None }).await,
         Ok(Err(NotSent::Reason(reason))) => return show_again(visit, work, Some(reason), Vec::new()).await,
         Err(Error::Invalid(reason)) => {
             let reason = format!("{} Nothing was sent.", sentence(&reason));
@@ -351,10 +354,18 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
-/// Answers that a form was sent before, when that is durable.
-async fn already_sent(visit: &Visit, ticket: Ticket) -> Result<Response> {
+/// Answers that a form was sent before, when that is durable. The browser that shows this answer may not have shown the
+/// first one, so a message that is held can be withdrawn from here, too.
+async fn already_sent(visit: &Visit, SentForm { ticket, held }: SentForm) -> Result<Response> {
     visit.service.services.databases.store().durable(ticket).await?;
-    let notice = Notice::text("This message was sent before. It was not sent again.");
+    let now = visit.service.services.clock.now();
+    let notice = match held.filter(|(_, release_at)| *release_at > now) {
+        Some((id, release_at)) => {
+            let seconds = u32::try_from(release_at.since(now).as_secs()).unwrap_or(u32::MAX);
+            Notice::Held(HeldMessage { id, seconds: seconds.max(1) })
+        }
+        None => Notice::text("This message was sent before. It was not sent again."),
+    };
     Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
@@ -369,7 +380,7 @@ fn send_in_job(
     let file = backend.open(caller)?;
     let snapshot = file.snapshot()?;
     if was_sent(&snapshot, &work.composer.form, &work.options.hostname)? {
-        sending.complete(snapshot.ticket());
+        sending.complete(SentForm { ticket: snapshot.ticket(), held: None });
         return Ok(Err(NotSent::Already(snapshot.ticket())));
     }
     let recipients = match recipients(backend, caller, work)? {
@@ -387,6 +398,7 @@ fn send_in_job(
         request_id: work.composer.form.clone(),
     };
     let copy = sent_copy(&file, work, message)?;
+    let release_at = copy.as_ref().and_then(|copy| copy.release_at);
     let kept = match &copy {
         None => KeptCopy::None,
         Some(copy) if copy.release_at.is_some() => KeptCopy::Held,
@@ -396,7 +408,8 @@ fn send_in_job(
         Ok(accepted) => accepted,
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
-    sending.complete(accepted.ticket);
+    let held = release_at.map(|release_at| (accepted.id.clone(), release_at));
+    sending.complete(SentForm { ticket: accepted.ticket, held });
     mark_original(&file, work);
     Ok(Ok(Sent { accepted, copy: kept }))
 }

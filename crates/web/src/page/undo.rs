@@ -45,6 +45,9 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     });
     let (outcome, ticket) = undo.await?;
     visit.service.services.databases.store().durable(ticket).await?;
+    if matches!(outcome, Outcome::Draft(_)) {
+        visit.service.sent_forms.withdraw(visit.caller.login(), &unid.to_string());
+    }
     let (text, address) = match outcome {
         Outcome::Draft(uid) => ("The message was not sent. It is a draft again.", format!("/lite/compose?draft={uid}")),
         Outcome::TooLate => ("It is too late: the message was sent.", "/lite/folders".to_owned()),
