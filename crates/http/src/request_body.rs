@@ -100,7 +100,7 @@ impl BodyPieces {
         Ok(Self { parts, limits, piece_bytes, rest: Bytes::new(), received: 0, _memory: memory })
     }
 
-    /// Receives the next piece.
+    /// Returns the next piece.
     pub async fn next(&mut self) -> Result<BodyPiece, BodyError> {
         let mut bytes = Vec::new();
         loop {
@@ -131,7 +131,7 @@ fn announced_length(headers: &HeaderMap, limits: BodyLimits) -> Result<Option<us
     }
 }
 
-/// Receives the next part of a body, of any length. Returns `None` behind the end.
+/// Returns the next part of a body, of any length, or `None` behind the end.
 async fn next_part(parts: &mut BodyDataStream, limits: BodyLimits) -> Result<Option<Bytes>, BodyError> {
     let next = tokio::time::timeout(limits.pause_max, parts.next()).await;
     next.map_err(|_| BodyError::Slow)?.transpose().map_err(|_| BodyError::Incomplete)
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(check(Body::from_stream(broken), None, 100).await, Err(BodyError::Incomplete));
     }
 
-    /// Receives a body in pieces of four bytes, and returns them.
+    /// Returns the pieces of four bytes in which a body is received.
     async fn pieces(body: Body, announced: Option<&'static str>, memory: usize) -> Result<Vec<String>, BodyError> {
         let mut headers = HeaderMap::new();
         if let Some(length) = announced {

@@ -21,7 +21,7 @@
 //! (`notes` makes it), and the knowledge which notes exist.
 
 mod arrivals;
-mod arriving;
+pub mod arriving;
 mod catalog;
 mod chunk;
 mod collect;
@@ -31,7 +31,7 @@ mod head;
 mod id;
 mod options;
 mod prepared;
-mod unannounced;
+pub mod unannounced;
 mod unfinished;
 mod writer;
 
@@ -44,7 +44,6 @@ use base::sync::RwLock;
 use quick_cache::sync::Cache;
 
 pub use arrivals::ArrivedContent;
-pub use arriving::{AnnouncedContent, ArrivingContent};
 pub use catalog::{BlobReport, RebuildReport};
 pub use chunk::{ChunkError, decode_chunk};
 pub use collect::CollectionReport;
@@ -53,7 +52,6 @@ pub use head::{BlobHead, decode_head};
 pub use id::{BlobId, BlobOwner};
 pub use options::BlobOptions;
 pub use prepared::PreparedBlob;
-pub use unannounced::{CompletingContent, CompletionStep, UnannouncedContent};
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;

@@ -1,12 +1,14 @@
 //! An upload that arrives in pieces.
 //!
 //! A small content is kept in memory and stored with its note. A larger one is stored while it arrives, so that it
-//! takes the memory of one chunk of the blob store. An upload that is dropped before it is stored leaves nothing behind.
+//! takes the memory of one chunk of the blob store. An upload that is dropped before it is stored leaves nothing
+//! behind.
 
 use std::sync::Arc;
 
 use base::Unpaced;
-use store::blob::{ArrivedContent, CompletingContent, CompletionStep, UnannouncedContent};
+use store::blob::ArrivedContent;
+use store::blob::unannounced::{CompletingContent, CompletionStep, UnannouncedContent};
 
 use super::{NewContent, NewUpload, StoredUpload, UploadOwner, Uploads, clean_media_type};
 use crate::limits::UPLOAD_IN_MEMORY_BYTES_MAX;

@@ -127,7 +127,8 @@ impl World {
         let WorldOptions { has_index, policy, mail } = world_options;
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let Sources { engine, clock, random } = &sources_kept;
-        let (clock, random) = (Arc::clone(clock), Arc::clone(random));
+        let clock = Arc::clone(clock);
+        let random = Arc::clone(random);
         let engine = Arc::clone(engine) as Arc<dyn store::Engine>;
         let store = Store::with_engine(engine, &options).expect("a store in memory opens");
         let databases = Databases::open_with(

@@ -12,7 +12,8 @@ use base::Unpaced;
 use base::memory::{MemoryBudget, MemoryPermit};
 use client::v1;
 use notes::Databases;
-use store::blob::{AnnouncedContent, ArrivedContent, ArrivingContent, PreparedBlob};
+use store::blob::arriving::{AnnouncedContent, ArrivingContent};
+use store::blob::{ArrivedContent, PreparedBlob};
 
 /// Size of a content in bytes above which it is stored while it arrives.
 const CONTENT_IN_MEMORY_MAX: usize = 4 << 20;

@@ -13,6 +13,8 @@ use zstd_safe::{CCtx, DCtx};
 
 use super::encryption::BlobCipher;
 use super::id::BlobId;
+use crate::batch::Batch;
+use crate::engine::Table;
 use crate::error::Result;
 use crate::limits;
 
@@ -75,6 +77,11 @@ pub(super) fn chunk_key(id: &BlobId, number: u32) -> [u8; 36] {
     key[..32].copy_from_slice(&id.0);
     key[32..].copy_from_slice(&number.to_be_bytes());
     key
+}
+
+/// Adds the removal of all chunks of a content to a batch.
+pub(super) fn remove_chunks(batch: &mut Batch, id: &BlobId) {
+    batch.delete_range(Table::Blob, &chunk_key(id, 0), &chunk_key(id, u32::MAX));
 }
 
 /// Encodes and decodes chunks. Reuses the working memory of the compressor between calls.

@@ -12,8 +12,8 @@
 use base::Timestamp;
 use base::codec::Decoder;
 
+use super::chunk::remove_chunks;
 use super::head::{RefKey, decode_key};
-use super::unfinished::remove_chunks;
 use super::{BlobId, Blobs, chunk, head};
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange, Table, TableReader};

@@ -1,9 +1,9 @@
 //! Content that arrives in pieces and whose hash is known only at its end, such as an upload of a client.
 //!
 //! Each piece is stored when it arrives, so a content takes the memory of one chunk, whatever its length. The chunks
-//! are kept under an ID of their own, which is derived from random bytes, so two contents never meet. Unlike the arrival
-//! of an announced content ([`super::ArrivingContent`]), one that was cut off does not continue: its chunks are removed
-//! by [`UnannouncedContent::abandon`], and after a crash by the collector.
+//! are kept under an ID of their own, which is derived from random bytes, so two contents never meet. An announced
+//! content ([`super::arriving::ArrivingContent`]) continues after it was cut off, and this one does not: its chunks are
+//! removed by [`UnannouncedContent::abandon`], and after a crash by the collector.
 
 use std::sync::Arc;
 

@@ -86,7 +86,7 @@ impl UnfinishedChunks {
     /// Removes what has arrived.
     pub(super) fn clear(&mut self, store: &Store) -> Result<()> {
         let mut batch = Batch::new();
-        remove_chunks(&mut batch, self.id());
+        chunk::remove_chunks(&mut batch, self.id());
         store.commit(&batch)?;
         self.hasher.reset();
         self.count = 0;
@@ -167,7 +167,7 @@ impl MovingChunks {
             }
             store.blobs().add_head(&mut batch, &self.hash, (self.length, self.chunks.stored_length))?;
         }
-        remove_chunks(&mut batch, self.chunks.id());
+        chunk::remove_chunks(&mut batch, self.chunks.id());
         store.commit(&batch)?;
         Ok(MoveStep::Finished(ArrivedContent::new(self.whole, is_new)))
     }
@@ -190,9 +190,4 @@ pub(super) enum MoveStep {
     Unfinished(MovingChunks),
     /// The content exists.
     Finished(ArrivedContent),
-}
-
-/// Adds the removal of all chunks of a content to a batch.
-pub(super) fn remove_chunks(batch: &mut Batch, id: &BlobId) {
-    batch.delete_range(Table::Blob, &chunk::chunk_key(id, 0), &chunk::chunk_key(id, u32::MAX));
 }
