@@ -80,13 +80,21 @@ pub struct BlobReader<'r> {
     caller: &'r Caller,
     account: &'r Account,
     ticket: Cell<Ticket>,
+    /// `true` if a blob could not be read for a message that is composed.
+    has_failed: Cell<bool>,
 }
 
 impl<'r> BlobReader<'r> {
     /// Creates a reader.
     #[must_use]
     pub fn new(services: &'r Services, caller: &'r Caller, account: &'r Account) -> Self {
-        Self { services, caller, account, ticket: Cell::new(Ticket::NONE) }
+        Self { services, caller, account, ticket: Cell::new(Ticket::NONE), has_failed: Cell::new(false) }
+    }
+
+    /// Returns `true` if a blob of a composed message could not be read, which is no fault of the client.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.get()
     }
 
     /// Returns the ticket that must be durable before what was read leaves the server.
@@ -147,8 +155,11 @@ impl<'r> BlobReader<'r> {
 
 impl ComposeBlobs for BlobReader<'_> {
     fn blob(&self, id: &str) -> Option<(Bytes, Option<String>)> {
-        let blob = self.read(id).ok().flatten()?;
-        Some((blob.bytes, Some(blob.media_type)))
+        let blob = self.read(id).unwrap_or_else(|_| {
+            self.has_failed.set(true);
+            None
+        });
+        blob.map(|blob| (blob.bytes, Some(blob.media_type)))
     }
 }
 

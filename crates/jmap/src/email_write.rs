@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use mail::message::PreparedMessage;
-use mail::message_table::MessageRow;
 use notes::{Marks, Transaction, Writer};
 use serde_json::{Map, Value, json};
 
@@ -112,21 +111,33 @@ pub fn add_destroyed<'i>(
     reply.insert("notDestroyed".to_owned(), if failed.is_empty() { Value::Null } else { Value::Object(failed) });
 }
 
-/// Prepares messages for storage, and limits the sum of their sizes.
+/// Prepares messages for storage, and limits the sum of their sizes and of what is read for them.
 #[derive(Debug, Default)]
 pub struct Preparation {
     bytes: u64,
 }
 
 impl Preparation {
+    /// Checks that a message of a size can still be prepared, before its contents are read.
+    pub fn check_room(&self, account: &Account, bytes: u64) -> Result<(), SetError> {
+        let max = account.file.mail().options().message_bytes_max;
+        if bytes > max || self.bytes.saturating_add(bytes) > STORED_BYTES_MAX {
+            return Err(SetError::described("tooLarge", "the message is larger than the server accepts"));
+        }
+        Ok(())
+    }
+
+    /// Counts what was read for a message that was not prepared.
+    pub fn count(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
     /// Prepares a message.
     pub fn prepare(&mut self, account: &Account, raw: &[u8]) -> Result<PreparedMessage, SetError> {
         let options = account.file.mail().options();
         let bytes = raw.len() as u64;
-        self.bytes = self.bytes.saturating_add(bytes);
-        if bytes > options.message_bytes_max || self.bytes > STORED_BYTES_MAX {
-            return Err(SetError::described("tooLarge", "the message is larger than the server accepts"));
-        }
+        self.check_room(account, bytes)?;
+        self.count(bytes);
         let databases = account.file.mail().databases();
         Ok(PreparedMessage::new(databases, raw, options.separate_bytes_min)?)
     }
@@ -138,6 +149,7 @@ pub fn write(
     account: &Account,
     wanted: EmailChangesWanted,
 ) -> MethodResult<EmailChangesMade> {
+    let fixed = compare_fixed_properties(context, account, &wanted.update)?;
     let accesses = [account.file.depositor()];
     let databases = account.file.mail().databases();
     let mut transaction = databases.transaction(&accesses)?;
@@ -147,7 +159,8 @@ pub fn write(
         return Err(MethodError::new("stateMismatch"));
     }
     let limit = account.file.database().record().options.quota_bytes;
-    let mut set = EmailTransaction { view: &view, known: HashMap::new(), created: HashMap::new(), limit, modseq: None };
+    let mut set =
+        EmailTransaction { view: &view, fixed, known: HashMap::new(), created: HashMap::new(), limit, modseq: None };
     let made = set.run(context, &mut transaction, wanted);
     let EmailTransaction { created, modseq, .. } = set;
     let ticket = transaction.commit()?;
@@ -157,6 +170,47 @@ pub fn write(
     let new_state = new_state.unwrap_or_else(|| old_state.clone());
     let created = finish_created(context, account, made.created, &created)?;
     Ok(EmailChangesMade { old_state, new_state, created, updated: made.updated, destroyed: made.destroyed })
+}
+
+/// The properties that cannot be changed and are to be, by the id that the client used.
+type FixedProperties = HashMap<String, Result<Vec<String>, SetError>>;
+
+/// Compares the properties that cannot be changed with those of the messages, which clients may send with their values
+/// (RFC 8620 §5.3). Messages may have to be read for that, so it is done before the transaction; they never change.
+fn compare_fixed_properties(
+    context: &mut Context<'_>,
+    account: &Account,
+    update: &[(String, Value)],
+) -> MethodResult<FixedProperties> {
+    let mut found = HashMap::new();
+    let mut bytes_left = STORED_BYTES_MAX;
+    let is_fixed = |name: &str| !name.contains('/') && !["keywords", "mailboxIds"].contains(&name);
+    for (id, patch) in update {
+        let members = patch.as_object().into_iter().flatten();
+        let fixed: Vec<(&String, &Value)> = members.filter(|(name, _)| is_fixed(name)).collect();
+        if fixed.is_empty() {
+            continue;
+        }
+        let properties: Vec<EmailProperty> = fixed.iter().filter_map(|(name, _)| EmailProperty::parse(name)).collect();
+        let view = context.view(account)?;
+        let row = context.resolve_id(id).and_then(|id| view.table.email(&id));
+        let reads = !properties.iter().all(EmailProperty::is_metadata);
+        let bytes = row.filter(|_| reads).map_or(0, |row| row.size);
+        let Some(left) = bytes_left.checked_sub(bytes) else {
+            let error = SetError::described("rateLimit", "too many bytes of messages are compared; use several calls");
+            found.insert(id.clone(), Err(error));
+            continue;
+        };
+        bytes_left = left;
+        let present = match row {
+            Some(row) => stored_email::object_of(&view, row, &properties, &BodyOptions::default())?,
+            None => None,
+        };
+        let present = present.unwrap_or(Value::Null);
+        let changed = fixed.into_iter().filter(|(name, value)| present.get(*name) != Some(*value));
+        found.insert(id.clone(), Ok(changed.map(|(name, _)| name.clone()).collect()));
+    }
+    Ok(found)
 }
 
 /// The outcomes of a transaction before it is committed.
@@ -176,6 +230,7 @@ struct Known {
 
 struct EmailTransaction<'t> {
     view: &'t AccountView<'t>,
+    fixed: FixedProperties,
     /// Messages that the transaction has created or changed.
     known: HashMap<NoteId, Known>,
     /// Created messages, by creation id.
@@ -277,8 +332,10 @@ impl EmailTransaction<'_> {
         let note = self.find(context, id)?;
         let before = self.state_of(note).ok_or_else(|| SetError::new("notFound"))?;
         let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
-        let row = self.view.table.row(note);
-        let after = self.patched(context, &before, &Patch::parse(patch)?, row)?;
+        let mut invalid = InvalidProperties::default();
+        let changed = self.fixed.remove(id).transpose()?.unwrap_or_default();
+        invalid.refuse(changed.iter().map(String::as_str), "the property cannot be changed");
+        let after = self.patched(context, &before, &Patch::parse(patch)?, invalid)?;
         let mut is_changed = places::change(writer, note, &before.places, &after.places)?;
         if after.keywords != before.keywords {
             let flags = keyword::to_flags(&after.keywords, before.marks);
@@ -299,15 +356,13 @@ impl EmailTransaction<'_> {
         context: &Context<'_>,
         before: &Known,
         patch: &Patch,
-        row: Option<&MessageRow>,
+        mut invalid: InvalidProperties,
     ) -> Result<Known, SetError> {
         let list = self.view.table.mailboxes();
         let mut after = before.clone();
         let mut ids: BTreeSet<String> =
             before.places.iter().filter_map(|view| list.by_view(*view)).map(|mailbox| mailbox.id.clone()).collect();
         let mut is_moved = false;
-        let mut invalid = InvalidProperties::default();
-        let mut fixed = Vec::new();
         for (tokens, value) in patch.entries() {
             let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
             match tokens.as_slice() {
@@ -326,12 +381,11 @@ impl EmailTransaction<'_> {
                     invalid.check(set_member(&mut ids, &id, value, "mailboxIds"));
                     is_moved = true;
                 }
-                [name] => fixed.push((*name, value)),
-                [name, ..] => invalid.refuse([*name], "the property cannot be changed"),
-                [] => {}
+                // Properties that cannot be changed were compared before.
+                [_] | [] => {}
+                _ => return Err(SetError::described("invalidPatch", "a pointer leads to nothing that can be changed")),
             }
         }
-        self.check_unchanged(&fixed, row, &mut invalid)?;
         if after.keywords.iter().any(|name| !keyword::is_valid(name)) {
             invalid.refuse(["keywords"], "a keyword is not valid");
         }
@@ -342,24 +396,6 @@ impl EmailTransaction<'_> {
             after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()), max)?;
         }
         Ok(after)
-    }
-
-    /// Checks that properties that cannot be changed are set to their values (RFC 8620 §5.3).
-    fn check_unchanged(
-        &self,
-        fixed: &[(&str, &Value)],
-        row: Option<&MessageRow>,
-        invalid: &mut InvalidProperties,
-    ) -> Result<(), SetError> {
-        let properties: Vec<EmailProperty> = fixed.iter().filter_map(|(name, _)| EmailProperty::parse(name)).collect();
-        let present = match row.filter(|_| !properties.is_empty()) {
-            Some(row) => stored_email::object_of(self.view, row, &properties, &BodyOptions::default()),
-            None => Ok(None),
-        };
-        let present = present.map_err(|_| SetError::new("serverFail"))?.unwrap_or(Value::Null);
-        let changed = fixed.iter().filter(|(name, value)| present.get(name) != Some(*value)).map(|(name, _)| *name);
-        invalid.refuse(changed, "the property cannot be changed");
-        Ok(())
     }
 
     fn destroy(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, id: &str) -> Result<(), SetError> {

@@ -2,28 +2,46 @@
 //!
 //! The service of the crate `mail` implements it. The tests implement it with the router alone, without a directory.
 
-use base::sync::{Mutex, MutexGuard};
+use std::collections::HashSet;
+
+use base::sync::{Condvar, Mutex};
 use mail::router::{QueueEntry, SubmissionRecord};
 use mail::submission::{NotifiedMessage, RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use store::Ticket;
 
-/// Number of locks of requests to send. Different requests rarely share one.
-const REQUEST_LOCKS: usize = 32;
-
 /// The requests to send that are carried out now.
 ///
 /// A client repeats a request whose answer was lost, perhaps while the first one is still carried out. The repetition
-/// waits, and then finds the submission of the first one. Nothing is waited for in the meantime but the transaction
-/// that accepts the message.
+/// waits, and then finds the submission of the first one. Other requests are not waited for.
 #[derive(Default)]
 pub struct RunningRequests {
-    locks: [Mutex<()>; REQUEST_LOCKS],
+    running: Mutex<HashSet<(String, String)>>,
+    ended: Condvar,
+}
+
+/// A request to send that is carried out until this is dropped.
+pub struct RunningRequest<'r> {
+    requests: &'r RunningRequests,
+    key: (String, String),
 }
 
 impl RunningRequests {
-    /// Begins a request, after an equal one has ended. `digest` is a digest of the request.
-    pub fn begin(&self, digest: &blake3::Hash) -> MutexGuard<'_, ()> {
-        self.locks[usize::from(digest.as_bytes()[0]) % REQUEST_LOCKS].lock()
+    /// Begins a request of an account with a digest, after an equal one has ended.
+    #[must_use]
+    pub fn begin(&self, account: &str, digest: &str) -> RunningRequest<'_> {
+        let key = (account.to_owned(), digest.to_owned());
+        let mut running = self.running.lock();
+        while !running.insert(key.clone()) {
+            self.ended.wait(&mut running);
+        }
+        RunningRequest { requests: self, key }
+    }
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        self.requests.running.lock().remove(&self.key);
+        self.requests.ended.notify_all();
     }
 }
 

@@ -320,11 +320,15 @@ fn read_all(database: &Arc<Database>, server: &Name) -> notes::Result<UploadInde
     let reading = access.read()?;
     let mut found = Vec::new();
     reading.for_each_note(NoteId(0), &mut |header| {
-        if header.class.is_document()
-            && !header.is_stub()
-            && let Some(note) = reading.note(header.note)?
-        {
-            found.extend(note::read(&note));
+        if header.class.is_document() && !header.is_stub() {
+            match reading.note(header.note) {
+                Ok(note) => found.extend(note.as_ref().and_then(note::read)),
+                // Files that live a day must not keep the server from starting.
+                Err(error) if error.is_damage() => {
+                    tracing::error!(target: "jmap", %error, "a damaged upload is lost");
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(true)
     })?;

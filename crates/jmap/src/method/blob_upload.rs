@@ -11,7 +11,7 @@ use crate::blob::{BlobReader, owner};
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodResult, SetError};
-use crate::limits::{BLOB_SOURCES_MAX, TRANSFER_PIECE_BYTES};
+use crate::limits::{BLOB_SOURCES_MAX, STORED_BYTES_MAX, TRANSFER_PIECE_BYTES};
 use crate::uploads::{ArrivingUpload, StoredUpload};
 
 /// Runs the method.
@@ -22,8 +22,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     context.check_set_count(create.len())?;
     let account = context.writable_account(&account_id)?;
     let mut outcomes = Vec::new();
+    let mut bytes_left = STORED_BYTES_MAX;
     for (creation_id, object) in create {
-        let made = assemble(context, &account, &object).map(|stored| {
+        let made = assemble(context, &account, &object, &mut bytes_left).map(|stored| {
             let StoredUpload { id, media_type, size, .. } = stored;
             json!({ "id": id, "type": media_type, "size": size })
         });
@@ -40,7 +41,13 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     Ok(reply)
 }
 
-fn assemble(context: &mut Context<'_>, account: &Account, object: &Value) -> Result<StoredUpload, SetError> {
+/// Makes one blob. `bytes_left` is what the blobs of the call may still have together.
+fn assemble(
+    context: &mut Context<'_>,
+    account: &Account,
+    object: &Value,
+    bytes_left: &mut u64,
+) -> Result<StoredUpload, SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
     let sources = object.get("data").and_then(Value::as_array).ok_or_else(|| invalid("data is not a list"))?;
     if sources.len() > BLOB_SOURCES_MAX {
@@ -49,7 +56,7 @@ fn assemble(context: &mut Context<'_>, account: &Account, object: &Value) -> Res
     let media_type = object.get("type").and_then(Value::as_str).unwrap_or("application/octet-stream");
     let mut arriving = context.services.uploads.begin();
     for source in sources {
-        append(context, account, source, &mut arriving)?;
+        append(context, account, source, (&mut arriving, bytes_left))?;
     }
     let stored = arriving.store(owner(context.caller, account), media_type)?;
     context.wait_for(stored.ticket);
@@ -60,15 +67,15 @@ fn append(
     context: &mut Context<'_>,
     account: &Account,
     source: &Value,
-    arriving: &mut ArrivingUpload,
+    (arriving, bytes_left): (&mut ArrivingUpload, &mut u64),
 ) -> Result<(), SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
     if let Some(text) = source.get("data:asText").and_then(Value::as_str) {
-        return add(context, arriving, text.as_bytes());
+        return add(context, (arriving, bytes_left), text.as_bytes());
     }
     if let Some(text) = source.get("data:asBase64").and_then(Value::as_str) {
         let bytes = STANDARD.decode(text).map_err(|_| invalid("the base64 is not valid"))?;
-        return add(context, arriving, &bytes);
+        return add(context, (arriving, bytes_left), &bytes);
     }
     let id = source.get("blobId").and_then(Value::as_str).ok_or_else(|| invalid("a source is not valid"))?;
     let not_found = || SetError::new("blobNotFound").with("notFound", json!([id]));
@@ -92,13 +99,19 @@ fn append(
     while start < end {
         let next = end.min(start + TRANSFER_PIECE_BYTES as u64);
         let piece = blob.read(context.services, start..next).map_err(|_| SetError::new("serverFail"))?;
-        add(context, arriving, &piece.ok_or_else(not_found)?)?;
+        add(context, (arriving, bytes_left), &piece.ok_or_else(not_found)?)?;
         start = next;
     }
     Ok(())
 }
 
-fn add(context: &Context<'_>, arriving: &mut ArrivingUpload, piece: &[u8]) -> Result<(), SetError> {
+fn add(
+    context: &Context<'_>,
+    (arriving, bytes_left): (&mut ArrivingUpload, &mut u64),
+    piece: &[u8],
+) -> Result<(), SetError> {
+    let too_large = || SetError::described("tooLarge", "the blobs of this call are too large together");
+    *bytes_left = bytes_left.checked_sub(piece.len() as u64).ok_or_else(too_large)?;
     if arriving.length() + piece.len() as u64 > context.services.limits.upload_bytes_max {
         return Err(SetError::described("tooLarge", "the blob is larger than maxSizeBlobSet"));
     }

@@ -51,9 +51,17 @@ fn prepare(
     let mut metadata = Metadata::parse(members, &mut invalid);
     let blobs = BlobReader::new(context.services, context.caller, account);
     let blob_id = members.get("blobId").and_then(Value::as_str).and_then(|id| context.resolve_id(id));
-    let blob = match blob_id {
-        Some(id) => blobs.read(&id).map_err(|_| SetError::new("serverFail"))?,
+    let fail = |_| SetError::new("serverFail");
+    let found = match &blob_id {
+        Some(id) => blobs.find(id).map_err(fail)?,
         None => None,
+    };
+    if let Some(found) = &found {
+        preparation.check_room(account, found.size())?;
+    }
+    let blob = match (found, blob_id) {
+        (Some(_), Some(id)) => blobs.read(&id).map_err(fail)?,
+        _ => None,
     };
     context.wait_for(blobs.ticket());
     let Some(blob) = blob else {

@@ -70,9 +70,17 @@ fn prepare(
         unique: &unique,
         size_bytes_max: account.file.mail().options().message_bytes_max,
     };
+    preparation.check_room(account, 0)?;
     let blobs = BlobReader::new(context.services, context.caller, account);
-    let raw = invalid.check(compose(members, &blobs, &defaults).map_err(to_set_error));
+    let composed = compose(members, &blobs, &defaults);
     context.wait_for(blobs.ticket());
+    if blobs.has_failed() {
+        return Err(SetError::new("serverFail"));
+    }
+    if composed == Err(ComposeError::TooLarge) {
+        preparation.count(defaults.size_bytes_max);
+    }
+    let raw = invalid.check(composed.map_err(to_set_error));
     invalid.finish()?;
     metadata.with_message(preparation.prepare(account, &raw)?)
 }
@@ -136,6 +144,29 @@ fn to_set_error(error: ComposeError) -> SetError {
         }
         ComposeError::BlobNotFound(ids) => SetError::new("blobNotFound").with("notFound", json!(ids)),
         ComposeError::TooLarge => SetError::described("tooLarge", "the message is larger than the server accepts"),
+    }
+}
+
+/// Runs the implicit call that follows the success of another method.
+pub(super) fn run_implicitly(
+    context: &mut Context<'_>,
+    account_id: &str,
+    update: Map<String, Value>,
+    destroy: Vec<String>,
+) {
+    if update.is_empty() && destroy.is_empty() {
+        return;
+    }
+    let mut arguments = Map::new();
+    arguments.insert("accountId".to_owned(), json!(account_id));
+    arguments.insert("update".to_owned(), Value::Object(update));
+    arguments.insert("destroy".to_owned(), json!(destroy));
+    match run(context, Arguments::new(arguments)) {
+        Ok(reply) => context.respond_also("Email/set", reply),
+        Err(error) => {
+            let Value::Object(error) = error.to_json() else { return };
+            context.respond_also("error", error);
+        }
     }
 }
 

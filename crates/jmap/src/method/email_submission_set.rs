@@ -120,20 +120,7 @@ impl Outcome {
         let update: Map<String, Value> =
             call.on_success_update.iter().filter_map(|(key, patch)| Some((email_of(key)?, patch.clone()))).collect();
         let destroy: Vec<String> = call.on_success_destroy.iter().filter_map(email_of).collect();
-        if update.is_empty() && destroy.is_empty() {
-            return;
-        }
-        let mut arguments = Map::new();
-        arguments.insert("accountId".to_owned(), json!(call.set.account_id));
-        arguments.insert("update".to_owned(), Value::Object(update));
-        arguments.insert("destroy".to_owned(), json!(destroy));
-        match email_set::run(context, Arguments::new(arguments)) {
-            Ok(reply) => context.respond_also("Email/set", reply),
-            Err(error) => {
-                let Value::Object(error) = error.to_json() else { return };
-                context.respond_also("error", error);
-            }
-        }
+        email_set::run_implicitly(context, &call.set.account_id, update, destroy);
     }
 }
 
@@ -152,15 +139,13 @@ fn create(
     creation_id: &str,
     properties: &Value,
 ) -> Result<Submission, SetError> {
-    let new = parse_new(context, account, properties)?;
-    let NewSubmission { identity, email, thread, raw, envelope } = new;
     let now = context.services.clock.now();
+    let [identity, email] = ["identityId", "emailId"].map(|name| named_id(context, properties, name));
     // The envelope as the client has sent it: the time of a release is relative.
     let given = &properties["envelope"];
     let request = format!("{creation_id}\0{identity}\0{email}\0{given}");
-    let digest = blake3::hash(request.as_bytes());
-    let request = digest.to_hex()[..32].to_owned();
-    let _running = context.services.running_requests.begin(&digest);
+    let request = blake3::hash(request.as_bytes()).to_hex()[..32].to_owned();
+    let _running = context.services.running_requests.begin(&account.info.id, &request);
     let all = {
         let snapshot = account.file.snapshot()?;
         context.wait_for(snapshot.ticket());
@@ -173,6 +158,9 @@ fn create(
     if let Some(earlier) = all.iter().find(is_repeated) {
         return Ok(earlier.clone());
     }
+    // The message of an earlier request may be destroyed by now, so it is looked for only here.
+    let new = parse_new(context, account, properties)?;
+    let NewSubmission { identity, email, thread, raw, envelope } = new;
     let expired = submission::expired(&all, now);
     if !expired.is_empty() {
         // They stay for somebody who may delete nothing.
@@ -227,14 +215,18 @@ fn send(
     Ok(())
 }
 
+/// Returns the id in a property of a new submission, or nothing.
+fn named_id(context: &Context<'_>, properties: &Value, name: &str) -> String {
+    properties[name].as_str().and_then(|id| context.resolve_id(id)).unwrap_or_default()
+}
+
 /// Reads the properties of a new submission, and the message.
-fn parse_new(context: &mut Context<'_>, account: &Account, properties: &Value) -> Result<NewSubmission, SetError> {
-    let Value::Object(properties) = properties else { return Err(SetError::new("invalidProperties")) };
+fn parse_new(context: &mut Context<'_>, account: &Account, object: &Value) -> Result<NewSubmission, SetError> {
+    let Value::Object(properties) = object else { return Err(SetError::new("invalidProperties")) };
     let known = ["identityId", "emailId", "envelope"];
     let mut invalid = InvalidProperties::default();
     invalid.refuse(properties.keys().map(String::as_str).filter(|name| !known.contains(name)), "it cannot be set");
-    let id = |name: &str| properties.get(name).and_then(Value::as_str).and_then(|id| context.resolve_id(id));
-    let wanted = [id("identityId"), id("emailId")].map(Option::unwrap_or_default);
+    let wanted = ["identityId", "emailId"].map(|name| named_id(context, object, name));
     let view = context.view(account)?;
     let identities = IdentityList::load(context.services, context.caller, account, &view.snapshot);
     let identity = identities?.effective().into_iter().find(|one| one.id == wanted[0]);

@@ -54,7 +54,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let mut reply = Map::new();
     reply.insert("accountId".to_owned(), json!(account_id));
     add_outcomes(&mut reply, ["sent", "notSent"], outcomes.into_iter());
-    update_emails(context, &account_id, update);
+    email_set::run_implicitly(context, &account_id, update, Vec::new());
     Ok(reply)
 }
 
@@ -77,23 +77,6 @@ fn check_patch(patch: Option<&Value>) -> Result<(), SetError> {
     match patch.filter(|patch| patch.entries().iter().any(|(tokens, value)| sets_keyword(tokens, value))) {
         Some(_) => Ok(()),
         None => Err(SetError::described("invalidProperties", "onSuccessUpdateEmail does not set keywords/$mdnsent")),
-    }
-}
-
-/// Makes one implicit call of `Email/set` for the messages whose senders were notified.
-fn update_emails(context: &mut Context<'_>, account_id: &str, update: Map<String, Value>) {
-    if update.is_empty() {
-        return;
-    }
-    let mut arguments = Map::new();
-    arguments.insert("accountId".to_owned(), json!(account_id));
-    arguments.insert("update".to_owned(), Value::Object(update));
-    match email_set::run(context, Arguments::new(arguments)) {
-        Ok(reply) => context.respond_also("Email/set", reply),
-        Err(error) => {
-            let Value::Object(error) = error.to_json() else { return };
-            context.respond_also("error", error);
-        }
     }
 }
 

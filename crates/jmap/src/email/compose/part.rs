@@ -340,6 +340,11 @@ impl<'a> PartReader<'a> {
     }
 
     fn blob(&mut self, id: &str, part: &mut PartProperties<'_>) -> Option<ContentDraft> {
+        // Several parts may name the same blob. It is not read for a message that cannot be stored.
+        if self.is_too_large() {
+            part.set_default_type("application/octet-stream");
+            return Some(ContentDraft::Blob(Bytes::new()));
+        }
         let Some((bytes, media_type)) = self.blobs.blob(id) else {
             if !self.missing_blobs.iter().any(|missing| missing == id) {
                 self.missing_blobs.push(id.to_owned());
