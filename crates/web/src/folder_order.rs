@@ -149,7 +149,7 @@ impl FolderOrder {
     /// Returns the newest message of each thread in the folder, the newest first. The list follows the table.
     fn conversations(&self, table: &mut MessageTable) -> Arc<Vec<NoteId>> {
         let name = format!("web {} conversations", self.folder);
-        if let Some(notes) = table.list(&name) {
+        if let Some(notes) = table.list_used(&name) {
             return notes;
         }
         let mut rows: Vec<&MessageRow> = table.members(self.folder).collect();

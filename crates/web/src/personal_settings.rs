@@ -28,8 +28,8 @@ pub(crate) struct PersonalSettings {
 }
 
 impl PersonalSettings {
-    /// Reads the settings of a person. Fails if they cannot be read now: without them, a message that is to be held would
-    /// be sent at once.
+    /// Reads the settings of a person. Fails if they cannot be read now: without them, a message that is to be held
+    /// would be sent at once.
     pub(crate) async fn load(service: &Service, caller: &Caller) -> Result<Self> {
         let read = service.run_in_file(caller, "preferences", |file| {
             let snapshot = file.snapshot()?;

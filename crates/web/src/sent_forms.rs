@@ -46,6 +46,8 @@ pub(crate) struct SentForm {
     pub(crate) ticket: Ticket,
     /// The identifier of the message in the queue, and the time of its release, if it can be withdrawn until then.
     pub(crate) held: Option<(String, Timestamp)>,
+    /// The digest of what was typed.
+    pub(crate) content: blake3::Hash,
 }
 
 /// The beginning of a form.
@@ -64,12 +66,13 @@ pub(crate) enum FormState {
 pub(crate) struct SendingForm {
     forms: Arc<SentForms>,
     key: FormKey,
+    content: blake3::Hash,
     _running: Option<OwnedMutexGuard<()>>,
 }
 
 impl SentForms {
-    /// Begins to send a form of an account.
-    pub(crate) fn begin(self: &Arc<Self>, account: &str, form: &str) -> FormState {
+    /// Begins to send a form of an account. `content` is the digest of what was typed.
+    pub(crate) fn begin(self: &Arc<Self>, account: &str, form: &str, content: blake3::Hash) -> FormState {
         let key = (account.to_owned(), form.to_owned());
         let mut known = self.known.lock();
         match known.by_key.get(&key) {
@@ -80,7 +83,7 @@ impl SentForms {
                 let running = Arc::new(AsyncMutex::new(()));
                 let guard = Arc::clone(&running).try_lock_owned().ok();
                 known.by_key.insert(key.clone(), KnownForm::Sending(running));
-                FormState::New(SendingForm { forms: Arc::clone(self), key, _running: guard })
+                FormState::New(SendingForm { forms: Arc::clone(self), key, content, _running: guard })
             }
         }
     }
@@ -99,8 +102,10 @@ impl SentForms {
 }
 
 impl SendingForm {
-    /// Records that the form was sent. A repetition waits for the ticket before it is answered.
-    pub(crate) fn complete(self, sent: SentForm) {
+    /// Records that the form was sent, and whether the message can be withdrawn. A repetition waits for the ticket
+    /// before it is answered.
+    pub(crate) fn complete(self, ticket: Ticket, held: Option<(String, Timestamp)>) {
+        let sent = SentForm { ticket, held, content: self.content };
         let mut known = self.forms.known.lock();
         known.by_key.insert(self.key.clone(), KnownForm::Sent(sent));
         known.sent.push_back(self.key.clone());
@@ -125,31 +130,36 @@ impl Drop for SendingForm {
 mod tests {
     use super::*;
 
+    fn content() -> blake3::Hash {
+        blake3::hash(b"typed")
+    }
+
     #[test]
     fn forms_are_sent_once_unless_they_were_refused() {
         let forms = Arc::new(SentForms::default());
-        let FormState::New(sending) = forms.begin("ann", "1") else { panic!("it is new") };
-        let FormState::Sending(running) = forms.begin("ann", "1") else { panic!("it is being sent") };
+        let FormState::New(sending) = forms.begin("ann", "1", content()) else { panic!("it is new") };
+        let FormState::Sending(running) = forms.begin("ann", "1", content()) else { panic!("it is being sent") };
         assert!(running.try_lock().is_err(), "a repetition waits for the first request");
-        assert!(matches!(forms.begin("bob", "1"), FormState::New(_)), "it is another account's");
+        assert!(matches!(forms.begin("bob", "1", content()), FormState::New(_)), "it is another account's");
         drop(sending);
-        let FormState::New(sending) = forms.begin("ann", "1") else { panic!("it was refused") };
-        let sent = SentForm { ticket: Ticket::NONE, held: Some(("q1".to_owned(), Timestamp(5))) };
-        sending.complete(sent.clone());
-        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(known) if known == sent));
+        let FormState::New(sending) = forms.begin("ann", "1", content()) else { panic!("it was refused") };
+        let held = Some(("q1".to_owned(), Timestamp(5)));
+        sending.complete(Ticket::NONE, held.clone());
+        let sent = SentForm { ticket: Ticket::NONE, held, content: content() };
+        assert!(matches!(forms.begin("ann", "1", content()), FormState::Sent(known) if known == sent));
         forms.withdraw("bob", "q1");
         forms.withdraw("ann", "q2");
-        assert!(matches!(forms.begin("ann", "1"), FormState::Sent(_)));
+        assert!(matches!(forms.begin("ann", "1", content()), FormState::Sent(_)));
         forms.withdraw("ann", "q1");
-        assert!(matches!(forms.begin("ann", "1"), FormState::Withdrawn));
+        assert!(matches!(forms.begin("ann", "1", content()), FormState::Withdrawn));
     }
 
     #[test]
     fn memory_is_bounded() {
         let forms = Arc::new(SentForms::default());
         for number in 0..SENT_FORMS_MAX + 10 {
-            if let FormState::New(sending) = forms.begin("ann", &number.to_string()) {
-                sending.complete(SentForm { ticket: Ticket::NONE, held: None });
+            if let FormState::New(sending) = forms.begin("ann", &number.to_string(), content()) {
+                sending.complete(Ticket::NONE, None);
             }
         }
         assert_eq!(forms.known.lock().by_key.len(), SENT_FORMS_MAX);

@@ -113,7 +113,13 @@ impl LiveLists {
 
 impl MessageTable {
     /// Returns the messages of a list that is kept.
-    pub fn list(&mut self, key: &str) -> Option<Arc<Vec<NoteId>>> {
+    #[must_use]
+    pub fn list(&self, key: &str) -> Option<Arc<Vec<NoteId>>> {
+        self.lists.lists.iter().find(|list| list.definition.key == key).map(|list| Arc::clone(&list.notes))
+    }
+
+    /// Returns the messages of a list that is kept, and keeps it longer than the others.
+    pub fn list_used(&mut self, key: &str) -> Option<Arc<Vec<NoteId>>> {
         let lists = &mut self.lists.lists;
         let place = lists.iter().position(|list| list.definition.key == key)?;
         // The list that was not used for the longest time is dropped first.
@@ -130,7 +136,8 @@ impl MessageTable {
         Some(list.place(self, note).ok())
     }
 
-    /// Keeps a list, and drops the one that was not used for the longest time if there are too many. `notes` are its messages now.
+    /// Keeps a list, and drops the one that was not used for the longest time if there are too many. `notes` are its
+    /// messages now.
     pub fn keep_list(&mut self, definition: ListDefinition, notes: Arc<Vec<NoteId>>) {
         let lists = &mut self.lists.lists;
         lists.retain(|list| list.definition.key != definition.key);

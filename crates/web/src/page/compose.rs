@@ -113,7 +113,8 @@ fn new_composer(visit: &Visit) -> Composer {
     Composer { form: new_form(visit.service.services.random.as_ref()), ..Composer::default() }
 }
 
-fn new_form(random: &dyn Random) -> String {
+/// Returns the identifier of a new form.
+pub(crate) fn new_form(random: &dyn Random) -> String {
     let mut bytes = [0; FORM_BYTES];
     random.fill(&mut bytes);
     hex::lower(&bytes)

@@ -31,9 +31,9 @@ use crate::mail_folders;
 use crate::message_content::{file_name, media_type};
 use crate::notice::{HeldMessage, Notice};
 use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
-use crate::page::compose::{self, Composer, Suggestion, parse_original, read_draft};
+use crate::page::compose::{self, Composer, Suggestion, new_form, parse_original, read_draft};
 use crate::page::message::{find, open};
-use crate::sent_forms::{FormState, SendingForm, SentForm};
+use crate::sent_forms::{FormState, SendingForm};
 use crate::service::ServiceOptions;
 use crate::visit::{TokenState, Visit};
 
@@ -62,7 +62,15 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     match form.text("do") {
         "send" => send(&visit, work).await,
         "save" => {
-            let (draft, _) = save(&visit, work).await?;
+            let typed = work.composer.clone();
+            let draft = match save(&visit, work).await {
+                Ok((draft, _)) => draft,
+                Err(error @ (Error::OverQuota | Error::Invalid(_) | Error::TooLarge(_))) => {
+                    let failure = format!("{} The draft was not saved.", sentence(&error.to_string()));
+                    return Ok(compose::page(&visit, typed, Some(failure), Vec::new()));
+                }
+                Err(error) => return Err(error),
+            };
             let notice = Notice::text("The draft was saved.");
             let address = format!("/lite/compose?draft={draft}");
             Ok(answer::redirect(&notice.address(&address, &visit.secret)))
@@ -87,6 +95,23 @@ impl Work {
             seconds.map(|seconds| (Unid::generate(services.random.as_ref()), Duration::from_secs(seconds.into())));
         let options = visit.service.options.clone();
         Ok(Self { composer, kept, uploads, options, now: services.clock.now(), hold })
+    }
+
+    /// Returns a digest of what was typed and attached.
+    fn digest(&self) -> blake3::Hash {
+        let Composer { to, cc, bcc, subject, body, .. } = &self.composer;
+        let mut hasher = blake3::Hasher::new();
+        let mut add = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        [to, cc, bcc, subject, body].into_iter().for_each(|text| add(text.as_bytes()));
+        self.kept.iter().for_each(|part| add(&part.to_le_bytes()));
+        for file in &self.uploads {
+            add(file.name.as_bytes());
+            add(&file.content);
+        }
+        hasher.finalize()
     }
 
     /// Returns the message without its sender and its attachments.
@@ -314,15 +339,17 @@ enum KeptCopy {
 }
 
 async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
+    let content = work.digest();
     let sending = loop {
-        match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form) {
+        match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form, content) {
             FormState::New(sending) => break sending,
             FormState::Sending(running) => drop(running.lock().await),
-            FormState::Sent(sent) => return already_sent(visit, sent).await,
-            FormState::Withdrawn => {
-                let notice = Notice::text("This message was withdrawn and not sent again. It is among the drafts.");
-                return Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)));
+            FormState::Sent(sent) if sent.content == content => {
+                return already_sent(visit, sent.ticket, sent.held).await;
             }
+            // A browser that repeats a form does not change it, so a person means another message.
+            FormState::Sent(_) => return ask_again(visit, work, "Another message was sent from this form.").await,
+            FormState::Withdrawn => return ask_again(visit, work, "The message of this form was withdrawn.").await,
         }
     };
     let caller = visit.caller.clone();
@@ -334,7 +361,9 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     let (sent, work) = ran.await?;
     let sent = match sent {
         Ok(Ok(sent)) => sent,
-        Ok(Err(NotSent::Already(ticket))) => return already_sent(visit, SentForm { ticket, held: None }).await,
+        Ok(Err(NotSent::Already(ticket))) => {
+            return already_sent(visit, ticket, None).await;
+        }
         Ok(Err(NotSent::Reason(reason))) => return show_again(visit, work, Some(reason), Vec::new()).await,
         Err(Error::Invalid(reason)) => {
             let reason = format!("{} Nothing was sent.", sentence(&reason));
@@ -354,9 +383,16 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     Ok(answer::redirect(&notice.address("/lite/folders", &visit.secret)))
 }
 
+/// Shows a form that was used up with its content, as a new one.
+async fn ask_again(visit: &Visit, mut work: Work, reason: &str) -> Result<Response> {
+    work.composer.form = new_form(visit.service.services.random.as_ref());
+    let failure = format!("{reason} This one was not sent. Check it, and send it again.");
+    show_again(visit, work, Some(failure), Vec::new()).await
+}
+
 /// Answers that a form was sent before, when that is durable. The browser that shows this answer may not have shown the
 /// first one, so a message that is held can be withdrawn from here, too.
-async fn already_sent(visit: &Visit, SentForm { ticket, held }: SentForm) -> Result<Response> {
+async fn already_sent(visit: &Visit, ticket: Ticket, held: Option<(String, Timestamp)>) -> Result<Response> {
     visit.service.services.databases.store().durable(ticket).await?;
     let now = visit.service.services.clock.now();
     let notice = match held.filter(|(_, release_at)| *release_at > now) {
@@ -380,7 +416,7 @@ fn send_in_job(
     let file = backend.open(caller)?;
     let snapshot = file.snapshot()?;
     if was_sent(&snapshot, &work.composer.form, &work.options.hostname)? {
-        sending.complete(SentForm { ticket: snapshot.ticket(), held: None });
+        sending.complete(snapshot.ticket(), None);
         return Ok(Err(NotSent::Already(snapshot.ticket())));
     }
     let recipients = match recipients(backend, caller, work)? {
@@ -409,7 +445,7 @@ fn send_in_job(
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
     let held = release_at.map(|release_at| (accepted.id.clone(), release_at));
-    sending.complete(SentForm { ticket: accepted.ticket, held });
+    sending.complete(accepted.ticket, held);
     mark_original(&file, work);
     Ok(Ok(Sent { accepted, copy: kept }))
 }

@@ -50,6 +50,13 @@ async fn a_form_is_sent_once() {
     assert!(browser.compose(&page, &fields, &[]).await.has("The message was sent."));
     let again = browser.compose(&page, &fields, &[]).await;
     assert!(again.has("It was not sent again."), "{}", again.text());
+    // What a person has changed is no repetition. It comes back as a form of its own.
+    let changed = [("to", "bob@acme.test"), ("body", "twice"), SEND];
+    let answer = browser.compose(&page, &changed, &[]).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(answer.has("This one was not sent.") && answer.has("twice</textarea>"), "{}", answer.text());
+    assert_ne!(answer.hidden("form"), page.hidden("form"));
+    assert_eq!(world.submitted().len(), 1);
     // After a restart, the copy shows that the form was sent.
     browser.router = world.start();
     let again = browser.compose(&page, &fields, &[]).await;

@@ -72,12 +72,14 @@ async fn a_request_of_another_address_has_a_warning() {
     let mut browser = world.logged_in("ann").await;
     let elsewhere = REQUEST.replace("Bob <bob@acme.test>", "eve@far.test");
     let (path, page) = opened(&world, &mut browser, ("INBOX", &elsewhere)).await;
-    let warning = "The confirmation goes to eve@far.test, but the message came from bob@acme.test.";
+    let warning =
+        "The confirmation goes to <bdi>eve@far.test</bdi>, but the message came from <bdi>bob@acme.test</bdi>.";
     assert!(page.has(QUESTION) && page.has(warning), "{}", page.text());
     for path in ["", "Return-Path: <>\r\n"] {
         let raw = REQUEST.replace("Return-Path: <bob@acme.test>\r\n", path);
         let (_, page) = opened(&world, &mut browser, ("INBOX", &raw)).await;
-        let warning = "The confirmation goes to bob@acme.test. The message does not show that it came from there.";
+        let warning =
+            "The confirmation goes to <bdi>bob@acme.test</bdi>. The message does not show that it came from there.";
         assert!(page.has(warning), "{}", page.text());
     }
     assert!(press(&mut browser, &path, &page.hidden("token")).await.has("The confirmation was sent."));

@@ -190,6 +190,26 @@ async fn the_signature_is_put_into_new_messages_and_answers() {
     }
 }
 
+#[tokio::test]
+async fn a_repetition_of_a_held_message_offers_the_undo_and_none_sends_a_withdrawn_one() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    save(&mut browser, &[("undo", "10")]).await;
+    let page = browser.get("/lite/compose").await;
+    let fields = [("to", "bob@acme.test"), ("body", "First text."), SEND];
+    let sent = browser.compose(&page, &fields, &[]).await;
+    let again = browser.compose(&page, &fields, &[]).await;
+    assert!(again.has(">Undo<"), "a browser shows the second answer only: {}", again.text());
+    assert_eq!(again.hidden("id"), sent.hidden("id"));
+    let undo = [("token", again.hidden("token")), ("id", again.hidden("id"))];
+    let undo: Vec<(&str, &str)> = undo.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert!(browser.post("/lite/compose/undo", &undo).await.has("It is a draft again."));
+    let repeated = browser.compose(&page, &fields, &[]).await;
+    assert!(repeated.has("was withdrawn") && repeated.has("First text.</textarea>"), "{}", repeated.text());
+    world.wait(60);
+    assert!(world.messages("bob", "INBOX").is_empty());
+}
+
 /// Sends a message to Bob, with a hidden recipient and a file, which can be withdrawn for ten seconds.
 async fn send_held(world: &World, browser: &mut Browser) -> Page {
     save(browser, &[("undo", "10")]).await;
