@@ -28,6 +28,9 @@ pub enum Error {
     /// The message is larger than the server accepts.
     #[error("the message has {size_bytes} bytes, but at most {max_bytes} are accepted")]
     TooLarge { size_bytes: u64, max_bytes: u64 },
+    /// The sender of the message was notified about it before.
+    #[error("the sender of the message was notified before")]
+    AlreadyNotified,
     /// A service cannot answer now. The server has logged why, and the client tries again later.
     #[error("the {0} cannot be read now; try again later")]
     Unavailable(&'static str),

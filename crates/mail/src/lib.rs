@@ -8,6 +8,7 @@
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`submission`] | the path of a message from a protocol to the router: sender, recipients, completion |
 //! | [`router`] | delivery, the queue, reports |
+//! | [`disposition_notification`] | notifications that a message was displayed (RFC 8098) |
 //! | [`import_export`] | import and export: mbox, Maildir, single files |
 //! | [`casemap`], [`search_texts`] | text comparison; the texts of a message that IMAP SEARCH examines |
 //! | [`full_text`] | the texts of a message for the full-text index |
@@ -16,6 +17,7 @@
 
 pub mod casemap;
 pub mod content_names;
+pub mod disposition_notification;
 pub mod error;
 pub mod full_text;
 mod hourly_rate;

@@ -138,6 +138,21 @@ pub const JOB_RECIPIENTS_MAX: usize = 100;
 /// Maximum number of senders whose delivery reports are counted.
 pub const REPORT_SENDERS_MAX: usize = 100_000;
 
+/// Number of addresses that may get the notification about one message (RFC 8098).
+pub const NOTIFICATION_RECIPIENTS_MAX: usize = 5;
+
+/// Number of bytes of a field of a notification, and of a value in it.
+pub const NOTIFICATION_LINE_BYTES_MAX: usize = 900;
+
+/// Number of bytes of a notification's text for people, and of its fields for programs.
+pub const NOTIFICATION_TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Number of extension fields, and of errors, of a notification.
+pub const NOTIFICATION_FIELDS_MAX: usize = 50;
+
+/// Number of bytes of a message that a notification returns whole. Of a larger one, it returns the header.
+pub const NOTIFICATION_RETURN_BYTES_MAX: usize = 256 << 10;
+
 /// Duration of an attempt to reach a domain after which the domain counts as slow.
 pub const TRANSFER_SLOW_AFTER: Duration = Duration::from_secs(20);
 

@@ -38,11 +38,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use base::Timestamp;
 use base::line_ends::normalize_line_ends;
 use base::networks::Networks;
 use base::special_addresses::is_permitted;
-use base::{address_literal, hex};
+use base::{NoteId, Timestamp, address_literal, hex};
 use directory::{Directory, Person};
 use store::Ticket;
 
@@ -195,6 +194,24 @@ pub struct RecordedSubmission {
     pub record: SubmissionRecord,
 }
 
+/// The message that a notification is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotifiedMessage {
+    /// The path of the mail file with the message.
+    pub mail_file: String,
+    /// The note of the message.
+    pub note: NoteId,
+}
+
+/// The kind of an envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum EnvelopeKind {
+    /// That of any message: reports go to its sender.
+    Message,
+    /// That of a notification, to which nothing is sent in response.
+    Notification,
+}
+
 /// A refused request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRequest {
@@ -296,6 +313,20 @@ impl SubmissionService {
         Ok(self.carry_out(request, Some(recorded))?.ticket)
     }
 
+    /// Performs all steps for a user's notification about a message (RFC 8098), and marks that message in the same
+    /// transaction. The sender of the request must be an address of the user, but the reverse path is `<>`, and no
+    /// delivery reports are sent. Returns the ticket that must be durable before the client receives a reply.
+    pub fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        let NotifiedMessage { mail_file, note } = about;
+        let record = SubmissionRecord { mail_file, change: RecordChange::Notified(note) };
+        let recorded = RecordedSubmission { id: self.new_id(), release_at: None, record };
+        Ok(self.carry_out_as(request, Some(recorded), EnvelopeKind::Notification)?.ticket)
+    }
+
     /// Removes a message that is held for its sender from the queue ([`Router::withdraw`]).
     pub fn withdraw(&self, id: &str, record: SubmissionRecord) -> crate::Result<Option<Ticket>> {
         self.router.withdraw(id, record)
@@ -328,6 +359,15 @@ impl SubmissionService {
         request: SubmissionRequest,
         recorded: Option<RecordedSubmission>,
     ) -> Result<RequestResult, RefusedRequest> {
+        self.carry_out_as(request, recorded, EnvelopeKind::Message)
+    }
+
+    fn carry_out_as(
+        &self,
+        request: SubmissionRequest,
+        recorded: Option<RecordedSubmission>,
+        kind: EnvelopeKind,
+    ) -> Result<RequestResult, RefusedRequest> {
         let size_bytes = request.message.len() as u64;
         if size_bytes > self.options.message_bytes_max {
             return Err(Refusal::TooLarge.into());
@@ -342,6 +382,9 @@ impl SubmissionService {
         envelope.smtputf8 = envelope.recipients.iter().any(|recipient| !recipient.address.is_ascii());
         let message = self.prepare(&origin, &envelope, &request.message)?;
         envelope.eight_bit = !message.is_ascii();
+        if kind == EnvelopeKind::Notification {
+            envelope.become_notification();
+        }
         Ok(self.accept_submission(Submission { origin, envelope, resolved, message }, recorded)?)
     }
 
@@ -673,9 +716,11 @@ impl SubmissionService {
     }
 }
 
-/// Reports an error to the operator and returns the refusal for the peer.
+/// Reports an error to the operator, who need not know of a second notification. Returns the refusal for the peer.
 fn report_failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
-    hooks.report_failure("accept a message", &error);
+    if !matches!(error, Error::AlreadyNotified) {
+        hooks.report_failure("accept a message", &error);
+    }
     Refusal::from(&error)
 }
 

@@ -147,6 +147,7 @@ impl From<mail::Error> for Error {
             mail::Error::MailboxRefused { reason, .. } => Self::Invalid(reason.to_owned()),
             mail::Error::OverQuota { .. } => Self::OverQuota,
             mail::Error::TooLarge { .. } => Self::TooLarge(error.to_string()),
+            mail::Error::AlreadyNotified => Self::Invalid(error.to_string()),
             mail::Error::Notes(error) => error.into(),
             mail::Error::Damaged(_) => {
                 tracing::error!(target: "web", %error, "a message cannot be read");

@@ -7,6 +7,7 @@ use super::structure::{TransferEncoding, header_end, header_end_within};
 use super::transfer_encoding::{self, TransferDecoder};
 use super::{InMemoryMessage, Structure, address, date, encoded_word, header, message_header, parse, text};
 use crate::casemap::{PieceFolder, fold};
+use crate::disposition_notification::{NotificationRequest, ParsedNotification};
 use crate::mime::DamagedRecord;
 
 /// Maximum length of bytes of which pieces are compared with the whole. It is below the lengths at which a line of
@@ -41,6 +42,7 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         date::HeaderDate::parse(data),
         text::of_html(&String::from_utf8_lossy(data)),
     );
+    let _ = (ParsedNotification::parse(data), NotificationRequest::of_header(message_header::top_header(data)));
     check_foreign(data);
     if data.len() <= COMPARED_BYTES_MAX {
         check_pieces(data);

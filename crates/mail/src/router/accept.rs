@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::{Name, NoteId, Timestamp, Uid, ViewId};
 use notes::{
-    Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
+    Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction,
+    Writer, level,
 };
 use store::Ticket;
 
+use crate::disposition_notification::NOTIFIED_KEYWORD;
 use crate::error::Result;
 use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
 use crate::mailbox::file::{append_all, check_quota};
-use crate::mailbox::{MailFile, MailStore, ReadyMessage};
+use crate::mailbox::{Flags, MailFile, MailStore, ReadyMessage};
 use crate::message::PreparedMessage;
 use crate::mime::message_header::{append_without, top_fields};
 use crate::router::dsn::{self, Action, DsnReport};
@@ -169,6 +171,9 @@ pub enum RecordChange {
     Items(NoteId, Vec<Item>),
     /// It is the copy of the message in a mailbox of its sender.
     SentCopy(SentCopy),
+    /// The message is a notification about another one, which gets the keyword [`NOTIFIED_KEYWORD`]. If that one has
+    /// it, or is gone, nothing is sent.
+    Notified(NoteId),
 }
 
 /// The copy of a message in a mailbox of its sender.
@@ -745,7 +750,24 @@ fn write_record(transaction: &mut Transaction<'_>, place: usize, change: RecordC
                 writer.note_delete_from(old.note, drafts)?;
             }
         }
+        RecordChange::Notified(note) => set_notified(&mut writer, note)?,
     }
+    Ok(())
+}
+
+/// Marks a message about which its sender is notified. Fails if it is marked already.
+fn set_notified(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
+    let gone = || notes::Error::not_found(format!("note {note}"));
+    let header = writer.header(note)?.filter(|header| !header.is_stub()).ok_or_else(gone)?;
+    let folder = header.folders.first().ok_or_else(gone)?.folder;
+    let known = writer.database().keywords();
+    let names = header.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
+    let mut flags = Flags { marks: header.marks_in(folder), keywords: names.collect() };
+    if flags.has_keyword(NOTIFIED_KEYWORD) {
+        return Err(crate::Error::AlreadyNotified);
+    }
+    flags.add(NOTIFIED_KEYWORD);
+    writer.marks_set_in((note, folder), flags.marks, &flags.keywords)?;
     Ok(())
 }
 

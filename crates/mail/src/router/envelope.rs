@@ -108,6 +108,17 @@ impl Envelope {
         }
     }
 
+    /// Makes this the envelope of a notification (RFC 8098 §3): nothing is sent in response to it, and its delivery is
+    /// not reported.
+    pub fn become_notification(&mut self) {
+        // The address of the sender stays in the header.
+        self.smtputf8 |= !self.reverse_path.is_ascii();
+        self.reverse_path.clear();
+        for recipient in &mut self.recipients {
+            recipient.notify = Some(Notify::NEVER);
+        }
+    }
+
     /// Appends all fields except the recipients.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         let ret = match self.return_content {

@@ -11,10 +11,11 @@ use store::Store;
 use store::memory::MemoryEngine;
 
 use super::*;
+use crate::disposition_notification::NOTIFIED_KEYWORD;
 use crate::limits::{GROUP_TARGETS_PER_HOUR_MAX, KEPT_TARGETS_MAX};
 use crate::mailbox::{Flags, MailOptions, NewMessage};
 use crate::mime::message_header::HeaderFault;
-use crate::router::{AddressResolver as _, RouterOptions};
+use crate::router::{AddressResolver as _, Notify, RouterOptions};
 
 const ANN: &str = "CN=ann/O=acme.test";
 
@@ -489,4 +490,47 @@ fn the_copy_replaces_the_draft_if_the_message_is_accepted() {
     assert_eq!((counts(), world.inbox("bob").len()), ([1, 0], 1));
     assert!(submit("bob@acme.test", draft), "the repetition is accepted");
     assert_eq!((counts(), world.inbox("bob").len()), ([1, 0], 1), "and changes nothing");
+}
+
+#[test]
+fn a_notification_has_no_return_path_and_marks_its_message_once() {
+    let world = World::new();
+    world.mail.create_if_missing("mail/ann.nsf", "ann", &Name::new(ANN), None).expect("a sound store");
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("a sound store");
+    let inbox = inbox.expect("there is an inbox").id;
+    let flags: Flags = ["\\Seen", "\\Deleted", "$Forwarded"].into_iter().collect();
+    let message = NewMessage { raw: b"Subject: asks\r\n\r\n".to_vec(), flags, received: None };
+    let uid = file.append(inbox, &[message]).expect("a sound store").1[0];
+    let entry = || {
+        let entry = file.snapshot().and_then(|snapshot| snapshot.entry(inbox, uid));
+        entry.expect("a sound store").expect("the message exists")
+    };
+    let keywords = || file.snapshot().expect("a sound store").flags(&entry()).keywords;
+    let notify = |to: &[&str], text: &str| {
+        let about = NotifiedMessage { mail_file: "mail/ann.nsf".to_owned(), note: entry().note };
+        world.service.submit_notification(request(to, text), about).map(|_| ()).map_err(|refused| refused.refusal)
+    };
+    let text = "From: ann@acme.test\r\nSubject: displayed\r\n\r\n";
+    assert_eq!(notify(&["nobody@acme.test"], text), Err(Refusal::UnknownRecipient));
+    assert_eq!(
+        notify(&["bob@acme.test"], "From: bob@acme.test\r\n\r\n"),
+        Err(Refusal::Author("bob@acme.test".to_owned()))
+    );
+    assert_eq!(keywords(), ["$Forwarded"], "a refused notification leaves nothing");
+    let marks = entry().marks;
+    assert_eq!(notify(&["bob@acme.test", "x@far.test"], text), Ok(()));
+    assert_eq!((keywords(), entry().marks), (vec!["$Forwarded".to_owned(), NOTIFIED_KEYWORD.to_owned()], marks));
+    let received = world.inbox("bob");
+    assert!(received.len() == 1 && received[0].starts_with("Return-Path: <>\r\n"), "{received:?}");
+    let queue = world.router.list();
+    let [(_, queued)] = queue.as_slice() else { panic!("{queue:?}") };
+    assert_eq!(queued.envelope.reverse_path, "");
+    assert_eq!(queued.recipients[0].recipient.notify, Some(Notify::NEVER));
+    assert_eq!(notify(&["bob@acme.test"], text), Err(Refusal::AlreadyNotified));
+    assert_eq!((world.inbox("bob").len(), world.router.list().len()), (1, 1));
+    assert!(world.records.failed.lock().expect("no test panics while it holds this").is_empty());
+    let about = NotifiedMessage { mail_file: "mail/ann.nsf".to_owned(), note: base::NoteId(1 << 20) };
+    assert!(world.service.submit_notification(request(&["bob@acme.test"], text), about).is_err(), "it is gone");
+    assert_eq!(world.inbox("bob").len(), 1);
 }
