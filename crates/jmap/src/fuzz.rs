@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::disposition::NewDisposition;
 use crate::filter_tree::FilterTree;
 use crate::identities::IdentitySettings;
 use crate::limits::Limits;
@@ -39,8 +40,9 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
     }
 }
 
-/// Parses an object as a filter and as the settings of an identity.
+/// Parses an object as a filter, as a notification, and as the settings of an identity.
 fn check_object(value: &Value, object: &Map<String, Value>) {
+    let _ = NewDisposition::parse(value);
     if let Ok(filter) = FilterTree::parse(Some(value), &|name, _| Ok(Some(name.len()))) {
         let evaluated = filter.evaluate(&mut |length| Ok::<_, ()>(length % 2 == 0));
         assert!(evaluated.is_ok(), "a filter fails only if a test fails");

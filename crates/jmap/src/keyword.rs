@@ -15,6 +15,9 @@ use crate::limits::KEYWORD_BYTES_MAX;
 const MARKS: [(&str, Marks); 4] =
     [("$answered", Marks::ANSWERED), ("$draft", Marks::DRAFT), ("$flagged", Marks::FLAGGED), ("$seen", Marks::SEEN)];
 
+/// The keyword of a message about which its sender was notified (RFC 9007 §1.2).
+pub const MDN_SENT: &str = "$mdnsent";
+
 /// A keyword that is looked for in many messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeywordTest {

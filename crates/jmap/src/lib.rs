@@ -15,6 +15,7 @@
 //! | [`principal`], [`owned_accounts`] | people and groups, and their accounts |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
+//! | [`disposition`] | notifications that a message was displayed, as objects |
 //! | [`mod@session`], [`push`], [`type_selection`] | the Session object; the states of accounts; types of push |
 //! | [`websocket`] | the messages over WebSocket (RFC 8887) |
 //! | [`push_subscriptions`], [`push_target`] | push subscriptions; the addresses to which pushes are sent |
@@ -25,7 +26,6 @@
 //!
 //! Everything but `service` is synchronous and runs on worker threads. A reply may leave the server when its ticket is
 //! durable.
-//! Not covered yet: MDN.
 
 pub mod account;
 pub mod account_rights;
@@ -35,6 +35,7 @@ pub mod blob;
 pub mod changes;
 pub mod comparator;
 pub mod context;
+pub mod disposition;
 pub mod email;
 pub mod email_write;
 pub mod envelope;

@@ -3,13 +3,17 @@
 //! The service of the crate `mail` implements it. The tests implement it with the router alone, without a directory.
 
 use mail::router::{QueueEntry, SubmissionRecord};
-use mail::submission::{RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
+use mail::submission::{NotifiedMessage, RecordedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
 use store::Ticket;
 
 /// Sending of messages.
 pub trait Outbox: Send + Sync {
     /// Accepts a message, and writes the document about it in the same transaction.
     fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest>;
+
+    /// Accepts a notification about a message, which is marked in the same transaction.
+    fn submit_notification(&self, request: SubmissionRequest, about: NotifiedMessage)
+    -> Result<Ticket, RefusedRequest>;
 
     /// Removes a message that is held from the queue, and changes the document about it in the same transaction.
     /// Returns `None` if it is too late.
@@ -28,6 +32,14 @@ pub trait Outbox: Send + Sync {
 impl Outbox for SubmissionService {
     fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
         self.submit_recorded(request, recorded)
+    }
+
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        Self::submit_notification(self, request, about)
     }
 
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {

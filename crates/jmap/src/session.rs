@@ -17,6 +17,8 @@ pub const MAIL: &str = "urn:ietf:params:jmap:mail";
 pub const SUBMISSION: &str = "urn:ietf:params:jmap:submission";
 /// The capability of out of office replies (RFC 8621 §1.3.3).
 pub const VACATION_RESPONSE: &str = "urn:ietf:params:jmap:vacationresponse";
+/// The capability of message disposition notifications (RFC 9007).
+pub const MDN: &str = "urn:ietf:params:jmap:mdn";
 /// The capability of quotas (RFC 9425).
 pub const QUOTA: &str = "urn:ietf:params:jmap:quota";
 /// The capability of blobs (RFC 9404).
@@ -36,7 +38,8 @@ pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 pub const PREFERENCES: &str = "urn:doublet:params:jmap:preferences";
 
 /// The capabilities of the server. Those of accounts are all but the first one.
-pub const CAPABILITIES: [&str; 8] = [CORE, MAIL, SUBMISSION, VACATION_RESPONSE, QUOTA, BLOB, PRINCIPALS, PREFERENCES];
+pub const CAPABILITIES: [&str; 9] =
+    [CORE, MAIL, SUBMISSION, VACATION_RESPONSE, MDN, QUOTA, BLOB, PRINCIPALS, PREFERENCES];
 
 /// The addresses of the server, as clients reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +162,7 @@ pub fn describe_account(
         (MAIL.to_owned(), mail),
         (SUBMISSION.to_owned(), submission),
         (VACATION_RESPONSE.to_owned(), json!({})),
+        (MDN.to_owned(), json!({})),
         (QUOTA.to_owned(), json!({})),
         (BLOB.to_owned(), blob),
         (PREFERENCES.to_owned(), json!({})),

@@ -51,6 +51,8 @@ fn rows(account: &str, other: &str) -> Vec<(&'static str, Value, bool)> {
         ("Mailbox/query", plain.clone(), false),
         ("Mailbox/queryChanges", query_state.clone(), false),
         ("Mailbox/set", plain.clone(), true),
+        ("MDN/parse", json!({ "accountId": account, "blobIds": [] }), false),
+        ("MDN/send", json!({ "accountId": account, "identityId": "I1", "send": {} }), true),
         ("PushSubscription/get", json!({ "ids": [] }), false),
         ("PushSubscription/set", json!({}), false),
         ("Preferences/changes", state.clone(), false),
@@ -110,6 +112,8 @@ fn methods_refuse_people_without_the_right() {
             let expected: &[&str] = match level {
                 _ if method == "Core/echo" || method.starts_with("PushSubscription/") => &["none"],
                 _ if is_copy => &["fromAccountNotFound"],
+                // RFC 9007 §2 has this error for accounts that do not exist.
+                Level::Nothing if method.starts_with("MDN/") => &["invalidArguments"],
                 Level::Nothing => &["accountNotFound"],
                 _ if is_of_own_account(method) && login != "alice" => &["accountNotSupportedByMethod"],
                 Level::Reading if is_change => &["accountReadOnly"],

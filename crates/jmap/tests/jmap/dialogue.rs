@@ -186,7 +186,7 @@ impl Player {
     /// Replaces the variables in what is sent.
     fn replaced(&self, value: &Value) -> Result<Value, String> {
         let text = |name: &str| -> Result<Value, String> {
-            let is_keyword = ["$seen", "$flagged", "$draft"].contains(&name);
+            let is_keyword = ["$seen", "$flagged", "$draft", "$mdnsent"].contains(&name);
             if !name.starts_with('$') || is_keyword {
                 return Ok(json!(name));
             }

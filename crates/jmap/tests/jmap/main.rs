@@ -1,11 +1,13 @@
 //! Tests of `jmap` from outside: dialogues as text files over mail files in memory; several clients against a model,
-//! with replayed changes; the access matrix of all methods; bad input; the Email objects;
+//! with replayed changes; the access matrix of all methods; bad input; the Email objects; notifications of displayed
+//! messages;
 //! connections over WebSocket; pushes to a service.
 
 mod access_matrix;
 mod bad_input;
 mod dialogue;
 mod email;
+mod mdn;
 mod model;
 mod push;
 mod server;
@@ -55,6 +57,7 @@ dialogues!(
     identities,
     mailbox_query,
     mailbox_set,
+    mdn,
     preferences,
     principals,
     small_types,

@@ -21,10 +21,10 @@ use jmap::{AccountInfo, Caller};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::router::{
-    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, Router,
-    RouterOptions, SubmissionRecord,
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, QueueEntry, Recipient, RecordChange,
+    Router, RouterOptions, SubmissionRecord,
 };
-use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use mail::submission::{NotifiedMessage, RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
 use notes::{Access, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity, Item, ServerSettings, level};
 use search::FullTextIndex;
 use serde_json::{Value, json};
@@ -382,8 +382,13 @@ struct RouterOutbox {
     mail: Arc<MailStore>,
 }
 
-impl Outbox for RouterOutbox {
-    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+impl RouterOutbox {
+    fn accept(
+        &self,
+        request: SubmissionRequest,
+        recorded: RecordedSubmission,
+        is_notification: bool,
+    ) -> Result<Ticket, RefusedRequest> {
         if request.sender != format!("{}@demo.test", request.login) {
             return Err(Refusal::Sender("This is not your address".to_owned()).into());
         }
@@ -391,7 +396,11 @@ impl Outbox for RouterOutbox {
             return Err(RefusedRequest { recipient: Some(unknown.clone()), refusal: Refusal::UnknownRecipient });
         }
         let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
-        let envelope = Envelope { id: recorded.id, reverse_path: request.sender, recipients, ..Envelope::default() };
+        let mut envelope =
+            Envelope { id: recorded.id, reverse_path: request.sender, recipients, ..Envelope::default() };
+        if is_notification {
+            envelope.become_notification();
+        }
         let targets: Vec<Arc<[DeliveryTarget]>> = envelope
             .recipients
             .iter()
@@ -404,7 +413,27 @@ impl Outbox for RouterOutbox {
             release_at: recorded.release_at,
             record: Some(recorded.record),
         };
-        Ok(self.router.accept_resolved(arriving).expect("the store works").ticket)
+        match self.router.accept_resolved(arriving) {
+            Ok(accepted) => Ok(accepted.ticket),
+            Err(error @ mail::Error::AlreadyNotified) => Err(Refusal::from(&error).into()),
+            Err(error) => panic!("the store works: {error}"),
+        }
+    }
+}
+
+impl Outbox for RouterOutbox {
+    fn submit(&self, request: SubmissionRequest, recorded: RecordedSubmission) -> Result<Ticket, RefusedRequest> {
+        self.accept(request, recorded, false)
+    }
+
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        let NotifiedMessage { mail_file, note } = about;
+        let record = SubmissionRecord { mail_file, change: RecordChange::Notified(note) };
+        self.accept(request, RecordedSubmission { id: format!("N{note}"), release_at: None, record }, true)
     }
 
     fn withdraw(&self, id: &str, record: SubmissionRecord) -> mail::Result<Option<Ticket>> {
