@@ -13,9 +13,10 @@ use http::Caller;
 use instance::full_text::FullTextService;
 use mail::mailbox::MailFile;
 use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest, SubmissionService};
+use mail::submission::{AcceptedSubmission, NotifiedMessage, RefusedRequest, SubmissionRequest, SubmissionService};
 use sasl::LoginError;
 use search::FullTextIndex;
+use store::Ticket;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 
 use crate::limits::{ADDRESS_SCAN_MAX, ADDRESS_SCAN_PAGE};
@@ -124,6 +125,14 @@ impl WebBackend for ServerWebBackend {
             Some(copy) => self.submissions.submit_with_copy(request, copy),
             None => self.submissions.submit(request),
         }
+    }
+
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        self.submissions.submit_notification(request, about)
     }
 
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {

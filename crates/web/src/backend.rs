@@ -8,8 +8,9 @@ use std::sync::Arc;
 use http::Caller;
 use mail::mailbox::MailFile;
 use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, RefusedRequest, SubmissionRequest};
+use mail::submission::{AcceptedSubmission, NotifiedMessage, RefusedRequest, SubmissionRequest};
 use search::FullTextIndex;
+use store::Ticket;
 
 /// The account of a person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,6 +75,11 @@ pub trait WebBackend: Send + Sync {
         request: SubmissionRequest,
         copy: Option<(String, SentCopy)>,
     ) -> Result<AcceptedSubmission, RefusedRequest>;
+
+    /// Submits a notification about a message, which is marked in the same transaction. Returns the ticket that must be
+    /// durable before the person is told.
+    fn submit_notification(&self, request: SubmissionRequest, about: NotifiedMessage)
+    -> Result<Ticket, RefusedRequest>;
 
     /// Returns the full-text index, or `None` if the server has none.
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>>;

@@ -16,6 +16,7 @@
 //! | `page` | the pages, one file each |
 //! | [`message_content`] | what is shown of a message: texts, HTML, attachments |
 //! | [`sanitizer`], [`style_attribute`] | HTML of messages without anything active or remote |
+//! | `confirmation_request` | which senders ask to be told that their message was displayed |
 //! | [`outgoing`] | the message that the composer writes |
 //! | [`shown_text`] | texts of strangers, made safe to look at |
 //! | [`fuzz`] | entry points for fuzzing |
@@ -32,6 +33,7 @@
 
 mod answer;
 pub mod backend;
+mod confirmation_request;
 pub mod credential_backend;
 pub mod error;
 pub mod form;

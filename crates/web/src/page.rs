@@ -6,6 +6,7 @@
 //! | `list` | `/lite/folder/{folder}`: the messages of a folder |
 //! | `action` | the forms of a list and of a message: mark, move, delete, undo |
 //! | `message` | `/lite/folder/{folder}/{message}` |
+//! | `confirmation` | the confirmation that a message was displayed |
 //! | `conversation` | the messages of a thread |
 //! | `html` | the message's own look, in a sandbox |
 //! | `download` | attachments, and the message as it arrived |
@@ -19,6 +20,7 @@
 pub(crate) mod action;
 pub(crate) mod addresses;
 pub(crate) mod compose;
+pub(crate) mod confirmation;
 pub(crate) mod conversation;
 pub(crate) mod download;
 pub(crate) mod folders;

@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::layout::style_name;
 use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
 use crate::page::{
-    action, addresses, compose, conversation, download, folders, html, list, login, message, search, security, send,
-    settings,
+    action, addresses, compose, confirmation, conversation, download, folders, html, list, login, message, search,
+    security, send, settings,
 };
 use crate::service::Service;
 use crate::visit::Visit;
@@ -44,6 +44,7 @@ impl Service {
             .route("/lite/folders", get(folders::show).post(folders::submit))
             .route("/lite/folder/{folder}", get(list_of).post(action_in))
             .route("/lite/folder/{folder}/{message}", get(message_of))
+            .route("/lite/folder/{folder}/{message}/confirmation", post(confirmation_of))
             .route("/lite/folder/{folder}/{message}/conversation", get(conversation_of))
             .route("/lite/folder/{folder}/{message}/html", get(html_of))
             .route("/lite/folder/{folder}/{message}/raw", get(raw_of))
@@ -93,6 +94,10 @@ async fn action_in(visit: Visit, folder: Numbers<u32>, body: Body) -> Result<Res
 
 async fn message_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {
     message::show(visit, numbers(message)?.0).await
+}
+
+async fn confirmation_of(visit: Visit, message: Numbers<(u32, u32)>, body: Body) -> Result<Response> {
+    confirmation::submit(visit, numbers(message)?.0, body).await
 }
 
 async fn conversation_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {

@@ -1,6 +1,8 @@
 //! A message: its header fields, its text, and links to its attachments and its own look.
 //!
 //! Opening it marks it as read, unless the browser only loads it in advance or a page of another site leads here.
+//! Nobody is told that it was opened; if its sender asks for that, the page has a button
+//! ([`crate::page::confirmation`]).
 
 use std::ops::ControlFlow;
 
@@ -14,6 +16,7 @@ use notes::{FolderEntry, Marks};
 use store::Ticket;
 
 use crate::answer;
+use crate::confirmation_request::{self, OfferedConfirmation};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::limits::{TEXT_BYTES_MAX, TEXT_SHOWN_BYTES};
@@ -36,6 +39,7 @@ struct MessagePage {
     attachments: Vec<Attachment>,
     has_html: bool,
     is_flagged: bool,
+    confirmation: Option<OfferedConfirmation>,
     kind: FolderKind,
     newer: Option<u32>,
     older: Option<u32>,
@@ -135,6 +139,7 @@ fn read(
         attachments: message_content::attachments(message.structure()),
         has_html: message_content::has_html(message.structure()),
         is_flagged: entry.marks.contains(Marks::FLAGGED),
+        confirmation: confirmation_request::offered(snapshot, (folder, entry), header),
         kind: FolderKind::of(folder),
         newer: neighbour(rank.checked_add(1))?,
         older: neighbour(rank.checked_sub(1))?,

@@ -6,6 +6,7 @@
 //! | [`day`] | a day of mail with links and forms only |
 //! | [`composing`] | drafts, sending once, names, header injection |
 //! | [`access`] | who may do what: tokens, origins, sessions, other people's numbers |
+//! | [`confirmation`] | the confirmation that a message was displayed |
 //! | [`security`] | the second factor, application passwords |
 //! | [`hostile`] | hostile messages: HTML, names, attachments |
 //! | [`corpus`] | the corpus of hostile messages, which the browser part of `conformance/` uses, too |
@@ -15,6 +16,7 @@
 mod access;
 mod attack;
 mod composing;
+mod confirmation;
 mod corpus;
 mod day;
 mod harmless;

@@ -14,15 +14,18 @@ use base::{Clock, Name, Random, Timestamp, Uid, UidSet};
 use http::backend::{Accounts, CodeProof, FirstFactor, LoggedIn};
 use http::{Authenticator, Caller, RequestContext, SessionOptions, Sessions};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use mail::router::SentCopy;
-use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest};
+use mail::router::{
+    AddressResolver, ArrivingMessage, DeliveryTarget, Envelope, LocalMailbox, Recipient, RecordChange,
+    Router as MailRouter, RouterOptions, SentCopy, SubmissionRecord,
+};
+use mail::submission::{AcceptedSubmission, NotifiedMessage, Refusal, RefusedRequest, SubmissionRequest};
 use notes::{Databases, Identity, ServerSettings};
 use sasl::{
     ApplicationPasswordId, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginScope, PasswordRequest,
 };
 use search::FullTextIndex;
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Store, StoreOptions, SyncMode, Ticket};
 use tower_service::Service as _;
 use web::backend::{Account, AddressEntry, BackendError, EntryKind, WebBackend};
 use web::credential_backend::{
@@ -140,6 +143,26 @@ pub struct Backend {
     pub submitted: Mutex<Vec<SubmissionRequest>>,
     /// `true` if submission refuses everything.
     pub is_refusing: AtomicBool,
+    /// Delivers notifications, and marks the messages that they are about.
+    router: Arc<MailRouter>,
+}
+
+/// The mailboxes of acme.test. All other addresses are remote.
+struct AcmeAddresses;
+
+impl AddressResolver for AcmeAddresses {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(name) = address.strip_suffix("@acme.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.to_owned())]);
+        };
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file: format!("mail/{name}.nsf"),
+            title: name.to_owned(),
+            owner: Name::new(&format!("CN={name}/O=acme.test")),
+            quota_bytes: None,
+            other_server: None,
+        })])
+    }
 }
 
 fn short_name(name: &str) -> String {
@@ -198,6 +221,34 @@ impl WebBackend for Backend {
         Ok(AcceptedSubmission { id: "1".to_owned(), durable })
     }
 
+    fn submit_notification(
+        &self,
+        request: SubmissionRequest,
+        about: NotifiedMessage,
+    ) -> Result<Ticket, RefusedRequest> {
+        if self.is_refusing.load(Ordering::SeqCst) {
+            return Err(Refusal::UnknownRecipient.into());
+        }
+        let NotifiedMessage { mail_file, note } = about;
+        let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
+        let reverse_path = request.sender.clone();
+        let mut envelope = Envelope { id: "n1".to_owned(), reverse_path, recipients, ..Envelope::default() };
+        envelope.become_notification();
+        let targets = |recipient: &Recipient| AcmeAddresses.targets(&recipient.address).expect("no look-up fails");
+        let targets: Vec<Arc<[DeliveryTarget]>> =
+            envelope.recipients.iter().map(|recipient| targets(recipient).into()).collect();
+        let arriving = ArrivingMessage {
+            envelope: &envelope,
+            targets: &targets,
+            raw: &request.message,
+            release_at: None,
+            record: Some(SubmissionRecord { mail_file, change: RecordChange::Notified(note) }),
+        };
+        let accepted = self.router.accept_resolved(arriving).map_err(|error| Refusal::from(&error))?;
+        self.submitted.lock().expect("no test panics while it holds this").push(request);
+        Ok(accepted.ticket)
+    }
+
     fn full_text(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
         Ok(None)
     }
@@ -240,7 +291,9 @@ impl World {
         let sessions = Sessions::open(&databases, &server, sources, SessionOptions::default()).expect("they open");
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
-        let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
+        let router = MailRouter::open(Arc::clone(&mail), Arc::new(AcmeAddresses), RouterOptions::default());
+        let router = router.expect("the queue opens");
+        let backend = Backend { mail, submitted: Mutex::default(), is_refusing: AtomicBool::new(false), router };
         Self { databases, clock, random, backend: Arc::new(backend), credential: Arc::default(), sessions, pool }
     }
 
@@ -318,6 +371,15 @@ impl World {
         let folder = snapshot.folder(folder).expect("a sound store").expect("the folder exists");
         let entry = snapshot.entry(folder.id, uid).expect("a sound store").expect("the message exists");
         mail::mailbox::flags::system_flag_names(snapshot.flags(&entry).marks).collect()
+    }
+
+    /// Returns the names of the keywords of a message.
+    pub fn keywords(&self, name: &str, folder: &str, uid: Uid) -> Vec<String> {
+        let file = self.file(name);
+        let snapshot = file.snapshot().expect("a sound store");
+        let folder = snapshot.folder(folder).expect("a sound store").expect("the folder exists");
+        let entry = snapshot.entry(folder.id, uid).expect("a sound store").expect("the message exists");
+        snapshot.flags(&entry).keywords
     }
 
     pub fn submitted(&self) -> Vec<SubmissionRequest> {
