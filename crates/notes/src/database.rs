@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::sync::{Mutex, MutexGuard, RwLock};
 use base::{Clock, DbNumber, Modseq, NoteId, Random, Timestamp};
@@ -210,6 +211,11 @@ impl Database {
     /// Takes the writer's lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Counters> {
         self.writer.lock()
+    }
+
+    /// Returns `true` if the writer's lock becomes free within a time.
+    pub(crate) fn has_no_writer_within(&self, time_max: Duration) -> bool {
+        self.writer.try_lock_for(time_max).is_some()
     }
 
     /// Returns the instance of this run.

@@ -30,7 +30,7 @@ use crate::grant::Grant;
 use crate::instance::{Position, ReplicationHistory};
 use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
-use crate::limits::{PROOF_PIECE_BYTES, STEPS_PER_RECORD};
+use crate::limits::{PROOF_PIECE_BYTES, PUBLICATION_CHECK_INTERVAL, STEPS_PER_RECORD};
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
 use crate::purged_deletions::{self, PurgedDeletion};
 use crate::records;
@@ -608,15 +608,16 @@ fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters>
 
 /// Returns the ticket that makes a snapshot durable.
 ///
-/// A writer may be between making its batch visible and publishing its ticket. It holds the lock then, so waiting for
-/// the lock (microseconds) is waiting for the ticket. A writer whose sync failed never publishes: its changes are
-/// visible but will never be durable, so no client may learn of them.
+/// A writer may be between making its batch visible and publishing its ticket. It holds the lock then, and publishes
+/// (after microseconds) before it releases the lock. Only this writer is waited for: the next one may get the lock
+/// before this reader, and then wait for a lock that the reader holds. A writer whose sync failed never publishes: its
+/// changes are visible but will never be durable, so no client may learn of them.
 fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
     let (published, ticket) = database.last();
     if published >= modseq {
         return Ok(ticket);
     }
-    drop(database.lock());
+    while database.last().0 < modseq && !database.has_no_writer_within(PUBLICATION_CHECK_INTERVAL) {}
     let (published, ticket) = database.last();
     if published < modseq {
         refuse_when_poisoned(database)?;

@@ -275,6 +275,9 @@ pub const RECENT_VERSIONS_BYTES_MAX: usize = 64 << 10;
 /// Minimum time between evaluations of a view whose formulas use the current time.
 pub const TIME_REFRESH_MIN: Duration = Duration::from_secs(60);
 
+/// Interval at which a reader checks whether the ticket of a visible change was published. This takes microseconds.
+pub const PUBLICATION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Number of notes above which a new index is built in bulk, not change by change.
 pub const VIEW_BUILD_NOTES_MIN: u64 = 2_000;
 
