@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -160,11 +161,14 @@ fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<Arriv
 pub(super) async fn download(
     Extension(service): Extension<Arc<Service>>,
     Extension(context): Extension<RequestContext>,
-    Path((account, blob, name)): Path<(String, String, String)>,
-    Query(query): Query<DownloadQuery>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+    query: Result<Query<DownloadQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {
     let answered = async {
+        let invalid = |reason: String| Problem::new(StatusCode::BAD_REQUEST, reason);
+        let Path((account, blob, name)) = path.map_err(|error| invalid(error.body_text()))?;
+        let Query(query) = query.map_err(|error| invalid(error.body_text()))?;
         let caller = service.caller(&context, &headers).await?;
         let tag = format!("\"{blob}\"");
         let of_job = caller.clone();

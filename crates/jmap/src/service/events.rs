@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -59,9 +60,13 @@ struct Sending {
 pub(super) async fn answer(
     Extension(service): Extension<Arc<Service>>,
     Extension(context): Extension<RequestContext>,
-    Query(query): Query<EventQuery>,
+    query: Result<Query<EventQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {
+    let Query(query) = match query {
+        Ok(query) => query,
+        Err(error) => return Problem::new(StatusCode::BAD_REQUEST, error.body_text()).into_response(),
+    };
     match begin(&service, &context, query, &headers).await {
         Ok(sending) => {
             let stream = futures_util::stream::unfold(sending, |mut sending| async move {
@@ -85,6 +90,11 @@ async fn begin(
     query: EventQuery,
     headers: &HeaderMap,
 ) -> Result<Sending, Problem> {
+    let is_one_event = match query.closeafter.as_str() {
+        "state" => true,
+        "no" | "" => false,
+        _ => return Err(Problem::new(StatusCode::BAD_REQUEST, "closeafter is `state` or `no`")),
+    };
     let RequestLogin { caller, found } = service.login(context, headers).await?;
     let permit = service.event_sources.begin(&caller.login).ok_or_else(|| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "this account has too many event sources; close some of them")
@@ -95,7 +105,7 @@ async fn begin(
         service: Arc::clone(service),
         events: state_events(service, &caller, TypeSelection::parse(&query.types), last).await?,
         login_end: service.login_end(context, &found).await?,
-        is_one_event: query.closeafter == "state",
+        is_one_event,
         ping,
         next_ping: Instant::now() + ping.unwrap_or(EVENT_PING_MAX),
         is_ended: false,

@@ -222,3 +222,19 @@ fn large_blobs_are_put_together_and_copied_without_the_bytes_of_all() {
         .expect("it exists");
     assert_eq!(found.size(), 1 << 20);
 }
+
+#[tokio::test]
+async fn requests_that_cannot_be_read_get_a_problem_document() {
+    let server = Server::start(World::new()).await;
+    for path in [
+        "/jmap/events?types=*&closeafter=no&ping=abc",
+        "/jmap/events?types=*&closeafter=x&ping=0",
+        "/jmap/download/Aalice/x/%ff%00",
+        "/jmap/download/Aalice/x/a?accept=%ff&accept=b",
+    ] {
+        let answer = answer(begin(&server, "alice", &format!("GET {path}"), "").await).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(answer.header.contains("content-type: application/problem+json"), "{path}: {}", answer.header);
+        assert!(answer.json()["detail"].is_string(), "{path}: {}", answer.json());
+    }
+}
