@@ -18,7 +18,8 @@ use axum::http::HeaderValue;
 use base::sync::Mutex;
 use base::{Clock, Name, NoteId, Random, Timestamp, hex};
 use notes::{
-    Access, Acl, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewDatabase, NewNote, Note, level,
+    Access, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewNote, Note, OwnDatabase,
+    for_each_own_document, level,
 };
 use sasl::{ApplicationPasswordId, LoginPassword, LoginScope};
 use store::Ticket;
@@ -35,6 +36,8 @@ use crate::limits::{
 
 /// Path of the database with the sessions.
 pub const SESSIONS_PATH: &str = "sessions.nsf";
+
+const DATABASE: OwnDatabase = OwnDatabase { path: SESSIONS_PATH, kind: DatabaseKind::Sessions, content: "Sessions" };
 
 /// Number of random bytes of a token.
 const TOKEN_BYTES: usize = 32;
@@ -231,7 +234,7 @@ impl Sessions {
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
         options: SessionOptions,
     ) -> notes::Result<Arc<Self>> {
-        let (by_id, uses) = match find_database(databases)? {
+        let (by_id, uses) = match DATABASE.find(databases)? {
             Some(database) => read_all(&database, server)?,
             None => (HashMap::new(), HashMap::new()),
         };
@@ -265,10 +268,7 @@ impl Sessions {
         if let Some(access) = &*known {
             return Ok(Arc::clone(access));
         }
-        let database = match find_database(&self.databases)? {
-            Some(database) => database,
-            None => create_database(&self.databases, &self.server)?,
-        };
+        let database = DATABASE.find_or_create(&self.databases, &self.server)?;
         let itself = Arc::new(Identity::local_server(self.server.clone()));
         let access: Arc<Access<level::Depositor>> = Arc::new(database.authorize(&itself)?);
         *known = Some(Arc::clone(&access));
@@ -277,8 +277,8 @@ impl Sessions {
 
     /// Calls a function for each note of the database of the sessions, if there is one.
     pub fn for_each_note(&self, visit: &mut dyn FnMut(&Note)) -> notes::Result<()> {
-        match find_database(&self.databases)? {
-            Some(database) => for_each_note(&database, &self.server, visit),
+        match DATABASE.find(&self.databases)? {
+            Some(database) => visit_documents(&database, &self.server, visit),
             None => Ok(()),
         }
     }
@@ -490,49 +490,25 @@ impl Sessions {
     }
 }
 
-/// Opens the database with the sessions, if there is one.
-fn find_database(databases: &Databases) -> notes::Result<Option<Arc<Database>>> {
-    match databases.database_open(SESSIONS_PATH) {
-        Err(notes::Error::NotFound { .. }) => Ok(None),
-        Ok(database) if database.record().kind != DatabaseKind::Sessions => {
-            let reason = "it has the path of the sessions; give it another one (`doublet db rename`)";
-            Err(notes::Error::Invalid { what: format!("database {SESSIONS_PATH}"), reason: reason.into() })
-        }
-        opened => opened.map(Some),
-    }
-}
-
-fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
-    let title = format!("Sessions of {}", server.abbreviated());
-    let acl = Acl::of_server(server);
-    databases.database_create(&NewDatabase::new(SESSIONS_PATH, &title, DatabaseKind::Sessions, acl))
-}
-
 fn read_all(
     database: &Arc<Database>,
     server: &Name,
 ) -> notes::Result<(HashMap<SessionId, Session>, HashMap<String, Use>)> {
     let mut found = HashMap::new();
     let mut uses = HashMap::new();
-    for_each_note(database, server, &mut |note| {
+    visit_documents(database, server, &mut |note| {
         found.extend(Session::read(note).map(|session| (session.id, session)));
         uses.extend(Use::read(note).map(|found| (found.key.clone(), found)));
     })?;
     Ok((found, uses))
 }
 
-fn for_each_note(database: &Arc<Database>, server: &Name, visit: &mut dyn FnMut(&Note)) -> notes::Result<()> {
-    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
-    let reading = access.read()?;
-    reading.for_each_note(NoteId(0), &mut |header| {
-        if header.class.is_document()
-            && !header.is_stub()
-            && let Some(note) = reading.note(header.note)?
-        {
-            visit(&note);
-        }
-        Ok(true)
-    })
+fn visit_documents(database: &Arc<Database>, server: &Name, visit: &mut dyn FnMut(&Note)) -> notes::Result<()> {
+    let damaged = for_each_own_document(database, server, visit)?;
+    if damaged > 0 {
+        tracing::error!(target: "http", damaged, "damaged documents of the sessions are lost");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use base::sync::Mutex;
 use base::{Clock, Name, NoteId, Random};
-use notes::{Access, Acl, Database, DatabaseKind, Databases, Identity, NewDatabase, NewNote, level};
+use notes::{Access, Database, DatabaseKind, Databases, Identity, NewNote, OwnDatabase, for_each_own_document, level};
 use store::Ticket;
 use store::blob::{BlobId, PreparedBlob};
 
@@ -34,6 +34,8 @@ use index::{UploadIndex, UploadRecord};
 
 /// Path of the database with the uploads.
 pub const UPLOADS_PATH: &str = "uploads.nsf";
+
+const DATABASE: OwnDatabase = OwnDatabase { path: UPLOADS_PATH, kind: DatabaseKind::Uploads, content: "Uploads" };
 
 /// The login that has sent an upload, and the account for which it has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +118,7 @@ impl Uploads {
         server: &Name,
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
     ) -> notes::Result<Arc<Self>> {
-        let index = match find_database(databases)? {
+        let index = match DATABASE.find(databases)? {
             Some(database) => read_all(&database, server)?,
             None => UploadIndex::default(),
         };
@@ -278,10 +280,7 @@ impl Uploads {
         if let Some(access) = &*known {
             return Ok(Arc::clone(access));
         }
-        let database = match find_database(&self.databases)? {
-            Some(database) => database,
-            None => create_database(&self.databases, &self.server)?,
-        };
+        let database = DATABASE.find_or_create(&self.databases, &self.server)?;
         let itself = Arc::new(Identity::local_server(self.server.clone()));
         let depositor = database.authorize(&itself)?;
         let access = Arc::new(UploadAccess { depositor, reader: database.authorize(&itself)? });
@@ -297,41 +296,12 @@ fn upload_id(media_type: &str, content: &BlobId) -> String {
     format!("U{}", &hasher.finalize().to_hex()[..40])
 }
 
-/// Opens the database with the uploads, if there is one.
-fn find_database(databases: &Databases) -> notes::Result<Option<Arc<Database>>> {
-    match databases.database_open(UPLOADS_PATH) {
-        Err(notes::Error::NotFound { .. }) => Ok(None),
-        Ok(database) if database.record().kind != DatabaseKind::Uploads => {
-            let reason = "it has the path of the uploads; give it another one (`doublet db rename`)";
-            Err(notes::Error::Invalid { what: format!("database {UPLOADS_PATH}"), reason: reason.into() })
-        }
-        opened => opened.map(Some),
-    }
-}
-
-fn create_database(databases: &Databases, server: &Name) -> notes::Result<Arc<Database>> {
-    let title = format!("Uploads of {}", server.abbreviated());
-    let acl = Acl::of_server(server);
-    databases.database_create(&NewDatabase::new(UPLOADS_PATH, &title, DatabaseKind::Uploads, acl))
-}
-
 fn read_all(database: &Arc<Database>, server: &Name) -> notes::Result<UploadIndex> {
-    let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server(server.clone())))?;
-    let reading = access.read()?;
     let mut found = Vec::new();
-    reading.for_each_note(NoteId(0), &mut |header| {
-        if header.class.is_document() && !header.is_stub() {
-            match reading.note(header.note) {
-                Ok(note) => found.extend(note.as_ref().and_then(note::read)),
-                // Files that live a day must not keep the server from starting.
-                Err(error) if error.is_damage() => {
-                    tracing::error!(target: "jmap", %error, "a damaged upload is lost");
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    })?;
+    let damaged = for_each_own_document(database, server, &mut |note| found.extend(note::read(note)))?;
+    if damaged > 0 {
+        tracing::error!(target: "jmap", damaged, "damaged uploads are lost");
+    }
     found.sort_by_key(|record| (record.at, record.note));
     let mut index = UploadIndex::default();
     found.into_iter().for_each(|record| index.insert(record));
