@@ -219,6 +219,7 @@ mod tests {
     fn full_text_index_is_created_searched_and_dropped() {
         let sample = Sample::new();
         deliver(&sample, "annual report");
+        sample.execute(index_of(Some("off"))).expect("new mail files have an index");
         let failure = sample.execute(index_of(None)).expect_err("it is off").to_string();
         assert!(failure.contains("--full-text immediate"), "{failure}");
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
