@@ -353,13 +353,26 @@ mod tests {
     use crate::sample::Sample;
 
     fn set_schedule(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
-        let database = sample.instance.databases.database_open("mail/ann.nsf").expect("it exists");
+        set_schedule_of(sample, "mail/ann.nsf", full_text)
+    }
+
+    fn set_schedule_of(sample: &Sample, path: &str, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
+        let database = sample.instance.databases.database_open(path).expect("it exists");
         let access =
             database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server has access");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
         sample.instance.databases.database_options_set(&access, &record.title, options).expect("it is set");
         database
+    }
+
+    /// Returns a data folder with mail files that have no index.
+    fn sample_without_indexes() -> Sample {
+        let sample = Sample::new();
+        for path in ["mail/ann.nsf", "mail/bob.nsf", "mail/eve.nsf"] {
+            set_schedule_of(&sample, path, notes::FullTextSchedule::Off);
+        }
+        sample
     }
 
     fn create_document(sample: &Sample, database: &Arc<notes::Database>) {
@@ -383,7 +396,7 @@ mod tests {
 
     #[test]
     fn failed_commit_makes_the_database_due_again() {
-        let sample = Sample::new();
+        let sample = sample_without_indexes();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.databases), clock.clone());
@@ -403,7 +416,7 @@ mod tests {
 
     #[test]
     fn full_text_option_determines_when_a_database_is_due() {
-        let sample = Sample::new();
+        let sample = sample_without_indexes();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.databases), clock.clone());

@@ -81,7 +81,7 @@ impl World {
 
     /// Returns the number of notes of uploads on the disk.
     fn notes(&self) -> usize {
-        let database = find_database(&self.databases).expect("a sound store").expect("it exists");
+        let database = DATABASE.find(&self.databases).expect("a sound store").expect("it exists");
         let mut count = 0;
         let server = Arc::new(Identity::local_server(Name::new("CN=hub/O=Acme")));
         let access: Access<level::Reader> = database.authorize(&server).expect("the server has access");
@@ -184,7 +184,8 @@ fn uploads_expire_and_give_their_bytes_back_after_the_grace_period() {
     assert_eq!(world.read(&owner("ann"), &early), None);
     assert_eq!(world.uploads.remove_expired().expect("a sound store"), 1);
     assert_eq!((world.notes(), world.chunks()), (1, 4));
-    world.clock.advance(GRACE - Duration::from_secs(1));
+    // The grace period of a content begins with its arrival.
+    world.clock.advance(GRACE - UPLOAD_LIFETIME - Duration::from_secs(1));
     world.collect();
     assert_eq!(world.chunks(), 4);
     world.clock.advance(Duration::from_secs(1));
