@@ -8,7 +8,7 @@ use base::{Name, NoteId};
 
 use crate::access::{Access, level};
 use crate::acl::{Acl, Identity};
-use crate::catalog::NewDatabase;
+use crate::catalog::{DatabaseKind, NewDatabase};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::note::Note;
