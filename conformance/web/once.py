@@ -38,8 +38,9 @@ STORM_S = 0.3
 DELIVERY_TIME_MAX_S = 30
 # The fields that the server puts before a message.
 ADDED_FIELDS = {"return-path", "received", "dkim-signature"}
-SENT, BEFORE, SENDING, SAVED = ("The message was sent.", "This message was sent before. It was not sent again.",
-                                "This message is being sent. Look into the folder with sent messages in a moment.", "The draft was saved.")
+SENT, BEFORE, SAVED = ("The message was sent.", "This message was sent before. It was not sent again.", "The draft was saved.")
+# What the composer says of a form with the identifier of one that was sent, but with another text: that of another tab.
+OTHER = "This one was not sent."
 # What the server says when it cannot do something now: too many requests of the account, or it is about to end.
 NOT_NOW = (429, 503)
 
@@ -277,9 +278,9 @@ class Form(Letter):
         self.said.append(f"{button}: {said}")
         self.has_promise |= said in (SENT, BEFORE)
         self.is_draft |= said == SAVED
-        is_refused = answer.status == 422 and "Nothing was sent" in said or answer.status == 422 and button == "save"
+        is_refused = answer.status == 422 and (button == "save" or any(text in said for text in ("Nothing was sent", OTHER)))
         is_damaged = answer.status == 400 and button == "save" and "attachments are not here" in answer.text()
-        if said not in (SENT, BEFORE, SENDING, SAVED) and answer.status not in NOT_NOW and not is_refused and not is_damaged:
+        if said not in (SENT, BEFORE, SAVED) and answer.status not in NOT_NOW and not is_refused and not is_damaged:
             self.said.append(f"not expected: {answer.text()[:2000]}")
 
     def check(self):
@@ -325,10 +326,9 @@ class Form(Letter):
     def repeat(self, fields, files, has_arrived):
         """Sends a form. One whose answer was lost may still be under way, so that it arrives now."""
         answer = self.post(fields, files, "send")
-        while answer.notice() == SENDING:
-            answer = self.post(fields, files, "send")
         self.said.append(f"again: {answer.notice() or answer.status}")
-        if answer.notice() not in ([BEFORE] if has_arrived else [SENT, BEFORE]):
+        is_other = answer.status == 422 and OTHER in answer.text()
+        if answer.notice() not in ([BEFORE] if has_arrived else [SENT, BEFORE]) and not (has_arrived and is_other):
             raise Wrong(f"the repetition was answered with {answer.notice() or answer.text()[:2000]!r}")
 
     def draft_paths(self):
