@@ -14,6 +14,7 @@ from . import jmap
 
 USERS = range(101, 111)
 SESSIONS = 8
+MESSAGES_OF_SESSION = 400
 VOCABULARY = 30_000
 SYLLABLES = "ba be bi bo da de di do fa fe ga go ka ke ki la le li lo ma me mi na ne ni no pa pe ra re ri ro sa se si ta te ti to va ve".split()
 WORDS_EACH = 500
@@ -62,10 +63,11 @@ def measure(server, count, is_indexed):
 
 
 def deliver(server, part):
-    """Delivers messages over one session."""
-    with smtplib.SMTP("127.0.0.1", server.port("smtp"), timeout=60) as session:
-        for user, text in part:
-            session.sendmail("a@elsewhere.test", [f"{user}bench@bench.test"], text)
+    """Delivers messages one after another, over sessions of some hundred messages."""
+    for first in range(0, len(part), MESSAGES_OF_SESSION):
+        with smtplib.SMTP("127.0.0.1", server.port("smtp"), timeout=60) as session:
+            for user, text in part[first:first + MESSAGES_OF_SESSION]:
+                session.sendmail("a@elsewhere.test", [f"{user}bench@bench.test"], text)
 
 
 def indexed(server):
