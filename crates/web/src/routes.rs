@@ -14,6 +14,7 @@ use axum::{Extension, Router};
 use http::RequestContext;
 use http::request_body::{BodyLimits, receive};
 use http::statistics::with_route_names;
+use sasl::LoginProtocol;
 
 use crate::answer;
 use crate::error::{Error, Result};
@@ -71,9 +72,14 @@ async fn choose_mode(
     Extension(context): Extension<RequestContext>,
     headers: HeaderMap,
 ) -> Response {
-    match session_token(&context.peer, &headers) {
-        Some(_) => answer::redirect("/lite/"),
-        None => login::form(&service, &context.peer, &headers, &LoginForm::default()),
+    let authenticator = &service.services.authenticator;
+    let is_logged_in = match session_token(&context.peer, &headers) {
+        Some(token) => authenticator.session_caller(&context, token, LoginProtocol::Http).await.is_ok(),
+        None => false,
+    };
+    match is_logged_in {
+        true => answer::redirect("/lite/"),
+        false => login::form(&service, &context.peer, &headers, &LoginForm::default()),
     }
 }
 

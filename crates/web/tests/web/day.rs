@@ -73,6 +73,11 @@ async fn mail_is_read_answered_filed_and_found() {
 
     let out = browser.post("/lite/logout", &[("token", &token)]).await;
     assert!(out.has("Log in"));
+    // The cookie of a session that has ended is as good as none.
+    browser.cookies.insert("doublet".to_owned(), "0".repeat(64));
+    let first = browser.send("GET", "/", None, Vec::new()).await;
+    assert!(first.has("<h1 dir=\"auto\">Log in</h1>"), "{}", first.text());
+    browser.cookies.remove("doublet");
     assert!(browser.cookies.is_empty() || !browser.cookies.contains_key("doublet"), "{:?}", browser.cookies);
     assert_eq!(browser.send("GET", "/lite/folders", None, Vec::new()).await.field("location"), "/lite/login");
 }
