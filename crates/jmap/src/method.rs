@@ -32,6 +32,7 @@ mod mailbox_query_changes;
 mod mailbox_set;
 mod mdn_parse;
 mod mdn_send;
+mod parse_call;
 mod preferences;
 mod principal_changes;
 mod principal_get;

@@ -1,15 +1,14 @@
 //! Email/parse (RFC 8621 §4.9): blobs as messages, without storing them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::email_get::{BODY_ARGUMENTS, parse_properties};
 use super::email_import::is_message;
+use super::parse_call::parse_blobs;
 use crate::arguments::Arguments;
-use crate::blob::BlobReader;
 use crate::context::Context;
 use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
 use crate::error::{MethodError, MethodResult};
-use crate::limits::REPLY_BYTES_MAX;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -26,45 +25,20 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         properties.retain(|property| property.name() != "id");
     }
     let account = context.account(&account_id)?;
-    let blobs = BlobReader::new(context.services, context.caller, &account);
-    let mut parsed = Map::new();
-    let mut not_parsable = Vec::new();
-    let mut not_found = Vec::new();
-    let mut bytes = 0_usize;
-    for id in ids {
-        let resolved = context.resolve_id(&id);
-        let blob = resolved.map(|id| blobs.read(&id)).transpose()?.flatten();
-        let Some(blob) = blob else {
-            not_found.push(id);
-            continue;
-        };
-        if !is_message(&blob.bytes) {
-            not_parsable.push(id);
-            continue;
+    let too_large = "the messages are too large for one reply";
+    parse_blobs(context, &account, ids, too_large, |_, id, bytes| {
+        if !is_message(bytes) {
+            return Ok(None);
         }
         let metadata = EmailMetadata {
             id: None,
-            blob_id: id.clone(),
+            blob_id: id.to_owned(),
             thread_id: None,
             mailbox_ids: None,
             keywords: None,
-            size: blob.bytes.len() as u64,
+            size: bytes.len() as u64,
             received_at: None,
         };
-        let object = Value::Object(email_object(&blob.bytes, &metadata, &properties, &options));
-        bytes = bytes.saturating_add(object.to_string().len());
-        if bytes > REPLY_BYTES_MAX {
-            return Err(MethodError::described("requestTooLarge", "the messages are too large for one reply"));
-        }
-        parsed.insert(id, object);
-    }
-    let ticket = blobs.ticket();
-    context.wait_for(ticket);
-    let or_null = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("parsed".to_owned(), if parsed.is_empty() { Value::Null } else { Value::Object(parsed) });
-    reply.insert("notParsable".to_owned(), or_null(not_parsable));
-    reply.insert("notFound".to_owned(), or_null(not_found));
-    Ok(reply)
+        Ok(Some(Value::Object(email_object(bytes, &metadata, &properties, &options))))
+    })
 }

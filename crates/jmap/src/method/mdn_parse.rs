@@ -9,16 +9,16 @@ use mail::disposition_notification::ParsedNotification;
 use mail::mime::MimeSource as _;
 use mail::mime::header;
 use mail::mime::message_id::message_ids;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::mdn_send::open_account;
+use super::parse_call::parse_blobs;
 use crate::account::{Account, AccountView};
 use crate::arguments::Arguments;
-use crate::blob::BlobReader;
 use crate::context::Context;
 use crate::disposition::to_json;
 use crate::error::{MethodError, MethodResult};
-use crate::limits::{NOTIFIED_EMAILS_SEARCHED, REPLY_BYTES_MAX};
+use crate::limits::NOTIFIED_EMAILS_SEARCHED;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -28,43 +28,17 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     arguments.finish()?;
     context.check_get_count(ids.len())?;
     let account = open_account(context, &account_id)?;
-    let mut parsed = Map::new();
-    let mut not_parsable = Vec::new();
-    let mut not_found = Vec::new();
     let mut sent = None;
-    let mut bytes = 0_usize;
-    let blobs = BlobReader::new(context.services, context.caller, &account);
-    for id in ids {
-        let resolved = context.resolve_id(&id);
-        let Some(blob) = resolved.map(|id| blobs.read(&id)).transpose()?.flatten() else {
-            not_found.push(id);
-            continue;
-        };
-        let Some(notification) = ParsedNotification::parse(&blob.bytes) else {
-            not_parsable.push(id);
-            continue;
-        };
+    let too_large = "the notifications are too large for one reply";
+    parse_blobs(context, &account, ids, too_large, |context, _, bytes| {
+        let Some(notification) = ParsedNotification::parse(bytes) else { return Ok(None) };
         let sent = match &mut sent {
             Some(sent) => sent,
             none => none.insert(SentEmails::load(context, &account)?),
         };
         let email = notification.original_message_id.as_deref().and_then(|message_id| sent.find(message_id));
-        let object = to_json(&notification, email);
-        bytes = bytes.saturating_add(object.to_string().len());
-        if bytes > REPLY_BYTES_MAX {
-            return Err(MethodError::described("requestTooLarge", "the notifications are too large for one reply"));
-        }
-        parsed.insert(id, object);
-    }
-    let ticket = blobs.ticket();
-    context.wait_for(ticket);
-    let or_null = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
-    let mut reply = Map::new();
-    reply.insert("accountId".to_owned(), json!(account_id));
-    reply.insert("parsed".to_owned(), if parsed.is_empty() { Value::Null } else { Value::Object(parsed) });
-    reply.insert("notParsable".to_owned(), or_null(not_parsable));
-    reply.insert("notFound".to_owned(), or_null(not_found));
-    Ok(reply)
+        Ok(Some(to_json(&notification, email)))
+    })
 }
 
 /// The newest sent messages by their Message-ID. Two with the same one have no entry.
