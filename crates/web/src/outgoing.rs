@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use base::Timestamp;
 use base::line_ends::normalize_line_ends;
+use base::{Timestamp, Unid};
 use mail::mime::address::{self, Mailbox};
 use mail::mime::message_header::{append_without, top_fields};
 use mail::mime::{encoded_word, header};
@@ -134,6 +134,18 @@ pub fn references_of(header: &[u8]) -> String {
         ids.drain(1..=ids.len() - REFERENCES_MAX);
     }
     ids.iter().map(|id| format!("<{id}>")).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the UNID of the copy of a message that can be withdrawn. It is the identifier of the message in the queue,
+/// too. Nobody else can compute it before the message is delivered, because the identifier of the form is random. The
+/// account is part of it, so a form of another account with the same identifier has another one.
+#[must_use]
+pub fn copy_unid(account: &str, form: &str) -> Unid {
+    let mut hasher = blake3::Hasher::new_derive_key("doublet lite web mail: UNID of a copy that can be withdrawn");
+    hasher.update(form.as_bytes()).update(account.as_bytes());
+    let mut unid = [0; 16];
+    hasher.finalize_xof().fill(&mut unid);
+    Unid(unid)
 }
 
 /// Returns the name of a file without folders and control characters.

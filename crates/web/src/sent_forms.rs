@@ -2,8 +2,9 @@
 //!
 //! A browser repeats a form if its answer was lost, or if a person presses the button twice. Each form has an
 //! identifier. While a form is sent, and after it was, a repetition is recognized. A form that was refused can be sent
-//! again. The forms are in memory and bounded; after a restart, the copy in the folder with sent messages shows that a
-//! form was sent, because its `Message-ID` is made from the identifier.
+//! again. The forms are in memory and bounded; after a restart, the mail file shows what became of a form. The
+//! `Message-ID` of the copy in the folder with sent messages is made from the identifier, and so is the UNID of a copy
+//! that can be withdrawn ([`crate::outgoing::copy_unid`]). The deletion stub of that copy outlives the withdrawal.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -36,7 +37,6 @@ enum KnownForm {
     /// It is being sent. The lock is held until then.
     Sending(Arc<AsyncMutex<()>>),
     Sent(SentForm),
-    Withdrawn,
 }
 
 /// A form that was sent.
@@ -58,8 +58,6 @@ pub(crate) enum FormState {
     Sending(Arc<AsyncMutex<()>>),
     /// It was sent. The transaction that has accepted the message may not be durable yet.
     Sent(SentForm),
-    /// It was sent, and the message was withdrawn.
-    Withdrawn,
 }
 
 /// A form that is being sent.
@@ -78,7 +76,6 @@ impl SentForms {
         match known.by_key.get(&key) {
             Some(KnownForm::Sending(running)) => FormState::Sending(Arc::clone(running)),
             Some(KnownForm::Sent(sent)) => FormState::Sent(sent.clone()),
-            Some(KnownForm::Withdrawn) => FormState::Withdrawn,
             None => {
                 let running = Arc::new(AsyncMutex::new(()));
                 let guard = Arc::clone(&running).try_lock_owned().ok();
@@ -88,16 +85,14 @@ impl SentForms {
         }
     }
 
-    /// Records that the message of a form was withdrawn, so that a repetition of the form does not send it.
-    pub(crate) fn withdraw(&self, account: &str, id: &str) {
+    /// Forgets the form whose message was withdrawn. From then on, its mail file shows what became of it.
+    pub(crate) fn forget(&self, account: &str, id: &str) {
         let is_it =
             |form: &KnownForm| matches!(form, KnownForm::Sent(SentForm { held: Some((held, _)), .. }) if held == id);
         let mut known = self.known.lock();
-        for ((of, _), form) in &mut known.by_key {
-            if of == account && is_it(form) {
-                *form = KnownForm::Withdrawn;
-            }
-        }
+        let Known { by_key, sent } = &mut *known;
+        by_key.retain(|(of, _), form| of != account || !is_it(form));
+        sent.retain(|key| by_key.contains_key(key));
     }
 }
 
@@ -147,11 +142,12 @@ mod tests {
         sending.complete(Ticket::NONE, held.clone());
         let sent = SentForm { ticket: Ticket::NONE, held, content: content() };
         assert!(matches!(forms.begin("ann", "1", content()), FormState::Sent(known) if known == sent));
-        forms.withdraw("bob", "q1");
-        forms.withdraw("ann", "q2");
+        forms.forget("bob", "q1");
+        forms.forget("ann", "q2");
         assert!(matches!(forms.begin("ann", "1", content()), FormState::Sent(_)));
-        forms.withdraw("ann", "q1");
-        assert!(matches!(forms.begin("ann", "1", content()), FormState::Withdrawn));
+        forms.forget("ann", "q1");
+        assert!(forms.known.lock().sent.is_empty());
+        assert!(matches!(forms.begin("ann", "1", content()), FormState::New(_)));
     }
 
     #[test]

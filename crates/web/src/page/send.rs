@@ -45,8 +45,10 @@ struct Work {
     uploads: Vec<UploadedFile>,
     options: ServiceOptions,
     now: Timestamp,
-    /// The UNID of the copy, and the time for which the message is held, if sending can be undone.
-    hold: Option<(Unid, Duration)>,
+    /// The UNID that the copy has if sending can be undone.
+    copy: Unid,
+    /// The time for which the message is held, if sending can be undone.
+    hold: Option<Duration>,
 }
 
 /// Executes a form of the composer.
@@ -91,10 +93,10 @@ impl Work {
         }
         let services = &visit.service.services;
         let seconds = visit.settings.preferences.undo_seconds.filter(|seconds| *seconds > 0);
-        let hold =
-            seconds.map(|seconds| (Unid::generate(services.random.as_ref()), Duration::from_secs(seconds.into())));
+        let hold = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let copy = outgoing::copy_unid(visit.caller.login(), &composer.form);
         let options = visit.service.options.clone();
-        Ok(Self { composer, kept, uploads, options, now: services.clock.now(), hold })
+        Ok(Self { composer, kept, uploads, options, now: services.clock.now(), copy, hold })
     }
 
     /// Returns a digest of what was typed and attached.
@@ -319,6 +321,9 @@ enum NotSent {
     Reason(String),
     /// The form was sent before. The answer waits for the ticket.
     Already(Ticket),
+    /// The form was sent, and then its copy was deleted, by the withdrawal or by the person. The answer waits for the
+    /// ticket.
+    Withdrawn(Ticket),
 }
 
 /// The result of sending.
@@ -349,7 +354,6 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
             }
             // A browser that repeats a form does not change it, so a person means another message.
             FormState::Sent(_) => return ask_again(visit, work, "Another message was sent from this form.").await,
-            FormState::Withdrawn => return ask_again(visit, work, "The message of this form was withdrawn.").await,
         }
     };
     let caller = visit.caller.clone();
@@ -363,6 +367,11 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
         Ok(Ok(sent)) => sent,
         Ok(Err(NotSent::Already(ticket))) => {
             return already_sent(visit, ticket, None).await;
+        }
+        Ok(Err(NotSent::Withdrawn(ticket))) => {
+            visit.service.services.databases.store().durable(ticket).await?;
+            let reason = "The message of this form was withdrawn, or was sent and its copy deleted.";
+            return ask_again(visit, work, reason).await;
         }
         Ok(Err(NotSent::Reason(reason))) => return show_again(visit, work, Some(reason), Vec::new()).await,
         Err(Error::Invalid(reason)) => {
@@ -415,9 +424,13 @@ fn send_in_job(
     let account = backend.account(caller)?;
     let file = backend.open(caller)?;
     let snapshot = file.snapshot()?;
-    if was_sent(&snapshot, &work.composer.form, &work.options.hostname)? {
-        sending.complete(snapshot.ticket(), None);
-        return Ok(Err(NotSent::Already(snapshot.ticket())));
+    match stored_form(&snapshot, work)? {
+        StoredForm::None => {}
+        StoredForm::Sent => {
+            sending.complete(snapshot.ticket(), None);
+            return Ok(Err(NotSent::Already(snapshot.ticket())));
+        }
+        StoredForm::Withdrawn => return Ok(Err(NotSent::Withdrawn(snapshot.ticket()))),
     }
     let recipients = match recipients(backend, caller, work)? {
         Ok(recipients) => recipients,
@@ -458,10 +471,25 @@ fn refusal(refused: &RefusedRequest) -> String {
     }
 }
 
-/// Returns `true` if the folder with sent messages has the message of a form, which was sent before a restart.
-fn was_sent(snapshot: &MailSnapshot<'_>, form: &str, hostname: &str) -> Result<bool> {
-    let Some(folder) = mail_folders::special(snapshot, SpecialUse::Sent)? else { return Ok(false) };
-    Ok(find_form(snapshot, folder.id, (form, hostname))?.is_some())
+/// What the mail file has of a form that was sent before a restart, or was withdrawn.
+enum StoredForm {
+    /// Nothing.
+    None,
+    /// The copy of its message.
+    Sent,
+    /// The deletion stub of a copy that could be withdrawn.
+    Withdrawn,
+}
+
+fn stored_form(snapshot: &MailSnapshot<'_>, work: &Work) -> Result<StoredForm> {
+    let reading = snapshot.reading();
+    if let Some(note) = reading.find(work.copy)? {
+        let is_copy = reading.header(note)?.is_some_and(|header| !header.is_stub());
+        return Ok(if is_copy { StoredForm::Sent } else { StoredForm::Withdrawn });
+    }
+    let Some(folder) = mail_folders::special(snapshot, SpecialUse::Sent)? else { return Ok(StoredForm::None) };
+    let found = find_form(snapshot, folder.id, (&work.composer.form, &work.options.hostname))?;
+    Ok(if found.is_some() { StoredForm::Sent } else { StoredForm::None })
 }
 
 /// Returns the message of a form, if it is among the newest ones of a folder.
@@ -529,13 +557,13 @@ fn sent_copy(file: &MailFile, work: &Work, raw: Vec<u8>) -> Result<Option<Submit
     let draft = work.composer.draft.map(|draft| (drafts, Uid(draft)));
     let held = match work.hold {
         None => None,
-        Some((unid, _)) => {
-            let outgoing = work.outgoing();
-            Some(HeldCopy { unid, draft_fields: outgoing.draft_fields(&work.options.hostname, work.now)? })
+        Some(_) => {
+            let draft_fields = work.outgoing().draft_fields(&work.options.hostname, work.now)?;
+            Some(HeldCopy { unid: work.copy, draft_fields })
         }
     };
     let copy = SentCopy { mailbox, draft, message: Arc::new(file.prepare(&message)?), held };
-    let release_at = work.hold.map(|(_, time)| work.now.after(time));
+    let release_at = work.hold.map(|time| work.now.after(time));
     Ok(Some(SubmittedCopy { mail_file: file.database().path(), copy, release_at }))
 }
 

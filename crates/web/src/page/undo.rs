@@ -3,7 +3,7 @@
 //! The copy in the folder with sent messages has the identifier of the message in the queue as its UNID. The
 //! transaction that takes the message out of the queue also replaces the copy by a draft, which is a new form of the
 //! composer. So the message is sent, or it is a draft, whenever the server is killed. A repetition of the form finds
-//! the draft.
+//! the draft. The deletion stub of the copy stays, by which the composer recognizes the form that was withdrawn.
 
 use std::sync::Arc;
 
@@ -39,15 +39,17 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     let unid: Unid = form.text("id").parse().map_err(|_| Error::NotFound("the message"))?;
     let caller = visit.caller.clone();
     let hostname = visit.service.options.hostname.clone();
+    let forms = Arc::clone(&visit.service.sent_forms);
     let undo = visit.service.run(&visit.caller, "undo", move |backend| {
         let file = backend.open(&caller)?;
-        withdraw(backend, &file, unid, &hostname)
+        let withdrawn = withdraw(backend, &file, unid, &hostname)?;
+        if matches!(withdrawn.0, Outcome::Draft(_)) {
+            forms.forget(caller.login(), &unid.to_string());
+        }
+        Ok(withdrawn)
     });
     let (outcome, ticket) = undo.await?;
     visit.service.services.databases.store().durable(ticket).await?;
-    if matches!(outcome, Outcome::Draft(_)) {
-        visit.service.sent_forms.withdraw(visit.caller.login(), &unid.to_string());
-    }
     let (text, address) = match outcome {
         Outcome::Draft(uid) => ("The message was not sent. It is a draft again.", format!("/lite/compose?draft={uid}")),
         Outcome::TooLate => ("It is too late: the message was sent.", "/lite/folders".to_owned()),

@@ -1,7 +1,7 @@
 //! Preferences: time zone, page size, signature, and the undo of sending.
 
 use axum::http::StatusCode;
-use base::Name;
+use base::{Name, UidSet, ViewId};
 use mail::mailbox::MailOptions;
 use mail::preferences::{LockedPreferences, PREFERENCES_PROFILE, item, value};
 use notes::Item;
@@ -204,10 +204,54 @@ async fn a_repetition_of_a_held_message_offers_the_undo_and_none_sends_a_withdra
     let undo = [("token", again.hidden("token")), ("id", again.hidden("id"))];
     let undo: Vec<(&str, &str)> = undo.iter().map(|(name, value)| (*name, value.as_str())).collect();
     assert!(browser.post("/lite/compose/undo", &undo).await.has("It is a draft again."));
-    let repeated = browser.compose(&page, &fields, &[]).await;
-    assert!(repeated.has("was withdrawn") && repeated.has("First text.</textarea>"), "{}", repeated.text());
+    // The old page of the composer does not send it, neither now nor after a restart, nor if the draft has gone.
+    for what in ["at once", "after a restart", "without the draft"] {
+        let repeated = browser.compose(&page, &fields, &[]).await;
+        assert_eq!(repeated.status, StatusCode::UNPROCESSABLE_ENTITY, "{what}");
+        assert!(repeated.has("was withdrawn") && repeated.has("First text.</textarea>"), "{what}: {}", repeated.text());
+        assert_ne!(repeated.hidden("form"), page.hidden("form"), "{what}");
+        browser.router = world.start();
+        if what == "after a restart" {
+            remove(&world, "Drafts", world.messages("ann", "Drafts")[0].0);
+        }
+    }
     world.wait(60);
-    assert!(world.messages("bob", "INBOX").is_empty());
+    assert!(world.messages("bob", "INBOX").is_empty() && world.backend.router.list().is_empty());
+    // What came back is a form of its own, whether sending can still be undone or not.
+    save(&mut browser, &[]).await;
+    let repeated = browser.compose(&page, &fields, &[]).await;
+    let sent = browser.compose(&repeated, &[("body", "First text."), SEND], &[]).await;
+    assert!(sent.has("The message was sent."), "{}", sent.text());
+    assert_eq!(world.messages("bob", "INBOX").len(), 1);
+}
+
+/// Removes a message of Ann, as a mail program does.
+fn remove(world: &World, folder: &str, uid: u32) {
+    let file = world.file("ann");
+    let view = ViewId(world.folder("ann", folder));
+    file.delete(view, &UidSet::from(uid..=uid)).expect("a sound store");
+}
+
+#[tokio::test]
+async fn a_form_that_was_held_is_known_after_a_restart_wherever_its_copy_is() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    save(&mut browser, &[("undo", "10")]).await;
+    let page = browser.get("/lite/compose").await;
+    let fields = [("to", "bob@acme.test"), ("body", "Held."), SEND];
+    assert!(browser.compose(&page, &fields, &[]).await.has("will be sent in 10 seconds"));
+    world.wait(11);
+    let uids = UidSet::from(1..=u32::MAX);
+    let [sent, inbox] = ["Sent", "INBOX"].map(|name| ViewId(world.folder("ann", name)));
+    let moved = world.file("ann").move_up_to(sent, &uids, inbox, 10).expect("a sound store");
+    browser.router = world.start();
+    let again = browser.compose(&page, &fields, &[]).await;
+    assert!(again.has("It was not sent again."), "{}", again.text());
+    remove(&world, "INBOX", moved.pairs[0].1.0);
+    browser.router = world.start();
+    let again = browser.compose(&page, &fields, &[]).await;
+    assert!(again.has("was sent and its copy deleted"), "{}", again.text());
+    assert_eq!(world.messages("bob", "INBOX").len(), 1);
 }
 
 /// Sends a message to Bob, with a hidden recipient and a file, which can be withdrawn for ten seconds.
