@@ -1,16 +1,17 @@
 //! Forms: their fields and files, in both encodings that browsers use.
 //!
-//! A form is received whole, within the limit of its page and with memory of its sender, and then taken apart. Fields
-//! that are not UTF-8 and more fields than the limit are refused.
+//! A form is received whole, within the limit of its page and with memory of its sender, and then taken apart. Of the
+//! composer's form after the end of a session, only the beginning is kept. Fields that are not UTF-8 and more fields
+//! than the limit are refused.
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart};
 use axum::http::{HeaderMap, Request, header};
 use base::memory::{MemoryBudget, MemoryPermit};
-use http::request_body::{BodyError, BodyLimits, receive};
+use http::request_body::{BodyError, BodyLimits, BodyPieces, receive};
 
 use crate::error::{Error, Result};
-use crate::limits::{FORM_FIELDS_MAX, FORM_PAUSE_MAX};
+use crate::limits::{FORM_BYTES_MAX, FORM_FIELDS_MAX, FORM_PAUSE_MAX};
 
 /// A file that came with a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,15 +33,44 @@ pub struct Form {
     permit: Option<MemoryPermit>,
 }
 
+/// The beginning of a form: its fields before the first file.
+#[derive(Debug, Default)]
+pub(crate) struct FormBeginning {
+    /// The fields.
+    pub(crate) form: Form,
+    /// `true` if files follow.
+    pub(crate) has_files: bool,
+    /// `true` if a field is missing, because the fields were longer than what is kept.
+    pub(crate) is_cut: bool,
+}
+
 impl Form {
     /// Reads a form of at most a number of bytes.
     pub async fn receive(headers: &HeaderMap, body: Body, bytes_max: usize, memory: &MemoryBudget) -> Result<Self> {
         let limits = BodyLimits { bytes_max, pause_max: FORM_PAUSE_MAX };
         let received = receive(headers, body, limits, memory).await?;
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let mut form = Self::parse(kind, received.bytes).await?;
+        let mut form = Self::parse(media_type_of(headers), received.bytes).await?;
         form.permit = Some(received.permit);
         Ok(form)
+    }
+
+    /// Reads the beginning of a form of at most a number of bytes. Only [`FORM_BYTES_MAX`] of them are kept at a time,
+    /// but all are received, because browsers show no answer before they have sent everything.
+    pub(crate) async fn receive_beginning(
+        headers: &HeaderMap,
+        body: Body,
+        bytes_max: usize,
+        memory: &MemoryBudget,
+    ) -> Result<FormBeginning> {
+        let limits = BodyLimits { bytes_max, pause_max: FORM_PAUSE_MAX };
+        let mut pieces = BodyPieces::begin(headers, body, limits, (memory, FORM_BYTES_MAX))?;
+        let first = pieces.next().await?;
+        let beginning = FormBeginning::parse(media_type_of(headers), first.bytes, first.is_last).await?;
+        let mut is_last = first.is_last;
+        while !is_last {
+            is_last = pieces.next().await?.is_last;
+        }
+        Ok(beginning)
     }
 
     /// Reads a form that was received, by its media type.
@@ -65,22 +95,14 @@ impl Form {
     }
 
     async fn parse_multipart(kind: &str, bytes: Vec<u8>) -> Result<Self> {
-        let damaged = |_| Error::Invalid("the form is damaged".to_owned());
-        let mut request = Request::new(Body::from(bytes));
-        let kind = header::HeaderValue::from_str(kind).map_err(|_| Error::Incomplete)?;
-        request.headers_mut().insert(header::CONTENT_TYPE, kind);
-        // The size was checked when it was received.
-        DefaultBodyLimit::disable().apply(&mut request);
-        let mut parts = Multipart::from_request(request, &()).await.map_err(|_| Error::Incomplete)?;
+        let damaged = |_| damaged();
+        let mut parts = parts(kind, bytes).await?;
         let mut form = Self::default();
         while let Some(part) = parts.next_field().await.map_err(damaged)? {
             check_count(form.fields.len() + form.files.len())?;
             let field = part.name().unwrap_or_default().to_owned();
             let Some(name) = part.file_name().map(str::to_owned) else {
-                let value = part.bytes().await.map_err(damaged)?;
-                let value = String::from_utf8(value.to_vec())
-                    .map_err(|_| Error::Invalid("the form is not UTF-8".to_owned()))?;
-                form.fields.push((field, value));
+                form.fields.push((field, utf8(&part.bytes().await.map_err(damaged)?)?));
                 continue;
             };
             let media_type = part.content_type().unwrap_or_default().to_owned();
@@ -124,6 +146,64 @@ impl Form {
     }
 }
 
+impl FormBeginning {
+    /// Reads the first bytes of a form, or all.
+    pub(crate) async fn parse(kind: &str, bytes: Vec<u8>, is_whole: bool) -> Result<Self> {
+        if is_media_type(kind, "multipart/form-data") {
+            return Self::parse_multipart(kind, bytes, is_whole).await;
+        }
+        let mut form = Form::parse(kind, bytes).await?;
+        if !is_whole {
+            form.fields.pop();
+        }
+        Ok(Self { form, has_files: false, is_cut: !is_whole })
+    }
+
+    async fn parse_multipart(kind: &str, bytes: Vec<u8>, is_whole: bool) -> Result<Self> {
+        let mut parts = parts(kind, bytes).await?;
+        let mut form = Form::default();
+        loop {
+            let part = match parts.next_field().await {
+                Ok(Some(part)) => part,
+                Ok(None) => return Ok(Self { form, ..Self::default() }),
+                Err(_) => break,
+            };
+            check_count(form.fields.len())?;
+            if let Some(file) = part.file_name() {
+                let has_files = !file.is_empty();
+                return Ok(Self { form, has_files, is_cut: false });
+            }
+            let field = part.name().unwrap_or_default().to_owned();
+            let Ok(value) = part.bytes().await else { break };
+            form.fields.push((field, utf8(&value)?));
+        }
+        if is_whole { Err(damaged()) } else { Ok(Self { form, has_files: false, is_cut: true }) }
+    }
+}
+
+/// Returns the media type of the body of a request.
+fn media_type_of(headers: &HeaderMap) -> &str {
+    headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
+}
+
+/// Begins to take a form with files apart.
+async fn parts(kind: &str, bytes: Vec<u8>) -> Result<Multipart> {
+    let mut request = Request::new(Body::from(bytes));
+    let kind = header::HeaderValue::from_str(kind).map_err(|_| Error::Incomplete)?;
+    request.headers_mut().insert(header::CONTENT_TYPE, kind);
+    // The size was checked when it was received.
+    DefaultBodyLimit::disable().apply(&mut request);
+    Multipart::from_request(request, &()).await.map_err(|_| Error::Incomplete)
+}
+
+fn damaged() -> Error {
+    Error::Invalid("the form is damaged".to_owned())
+}
+
+fn utf8(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Error::Invalid("the form is not UTF-8".to_owned()))
+}
+
 fn check_count(count: usize) -> Result<()> {
     if count < FORM_FIELDS_MAX { Ok(()) } else { Err(Error::Invalid("the form has too many fields".to_owned())) }
 }
@@ -139,5 +219,42 @@ impl From<BodyError> for Error {
             BodyError::NoMemory => Self::Unavailable,
             BodyError::Slow | BodyError::Incomplete => Self::Incomplete,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: &str = "multipart/form-data; boundary=x";
+
+    fn part(name: &str, value: &str) -> String {
+        format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    }
+
+    /// Reads the first bytes of a form, and returns its fields, and whether files follow or fields are missing.
+    async fn check(kind: &str, text: &str, kept: usize) -> (Vec<String>, bool, bool) {
+        let bytes = text.as_bytes()[..kept.min(text.len())].to_vec();
+        let read = FormBeginning::parse(kind, bytes, kept >= text.len()).await.expect("a sound form");
+        let fields = read.form.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (fields, read.has_files, read.is_cut)
+    }
+
+    #[tokio::test]
+    async fn the_beginning_of_a_form_has_its_whole_fields() {
+        let fields = part("a", "one") + &part("b", "two");
+        let file = part("file\"; filename=\"f.txt", &"z".repeat(100));
+        let whole = format!("{fields}{file}{}--x--\r\n", part("do", "send"));
+        let expected = vec!["a=one".to_owned(), "b=two".to_owned()];
+        assert_eq!(check(KIND, &whole, usize::MAX).await, (expected.clone(), true, false));
+        assert_eq!(check(KIND, &whole, whole.len() - 60).await, (expected.clone(), true, false));
+        assert_eq!(check(KIND, &whole, fields.len() - 3).await, (expected[..1].to_vec(), false, true));
+        let without = format!("{fields}{}--x--\r\n", part("file\"; filename=\"", ""));
+        assert_eq!(check(KIND, &without, usize::MAX).await, (expected.clone(), false, false));
+        let kind = "application/x-www-form-urlencoded";
+        assert_eq!(check(kind, "a=one&b=two", usize::MAX).await, (expected.clone(), false, false));
+        assert_eq!(check(kind, "a=one&b=two", 9).await, (expected[..1].to_vec(), false, true));
+        let damaged = FormBeginning::parse(KIND, fields.into_bytes(), true).await;
+        assert!(matches!(damaged, Err(Error::Invalid(_))));
     }
 }

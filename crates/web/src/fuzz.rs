@@ -14,7 +14,7 @@ use mail::casemap::Needle;
 use mail::mime::header::fields;
 use mail::mime::{InMemoryMessage, parse};
 
-use crate::form::Form;
+use crate::form::{Form, FormBeginning};
 use crate::form_token::FormSecret;
 use crate::message_content;
 use crate::notice::{Notice, parse_uids, uid_text};
@@ -58,7 +58,10 @@ pub fn form(data: &[u8]) {
     let (kind, body) = data.split_at(line_end);
     let body = body.strip_prefix(b"\n").unwrap_or(body);
     // The body is there at once, so nothing waits.
-    let parsed = Form::parse(&String::from_utf8_lossy(kind), body.to_vec()).now_or_never();
+    let kind = String::from_utf8_lossy(kind);
+    let beginning = FormBeginning::parse(&kind, body[..body.len() / 2].to_vec(), false).now_or_never();
+    assert!(beginning.is_some(), "the beginning of a form is read at once");
+    let parsed = Form::parse(&kind, body.to_vec()).now_or_never();
     let Some(Ok(mut form)) = parsed else { return };
     let _ = (form.number("uid"), form.all("keep").count(), parse_original(form.text("original")));
     if let Some(uids) = parse_uids(form.text("uids")) {

@@ -12,6 +12,7 @@
 //! | [`credential_backend`] | the same for application passwords and the second factor |
 //! | `visit` | a request of somebody who is logged in; every form passes its checks here |
 //! | [`form`], [`form_token`] | fields and files of forms; the token that each form has |
+//! | `login_form` | the form of the login page, and its cookie |
 //! | [`layout`], `answer` | what all pages share: frame, header fields, style sheet |
 //! | `page` | the pages, one file each |
 //! | [`message_content`] | what is shown of a message: texts, HTML, attachments |
@@ -44,6 +45,7 @@ pub mod form_token;
 pub mod fuzz;
 pub mod layout;
 pub mod limits;
+mod login_form;
 pub mod mail_folders;
 pub mod message_content;
 mod notice;

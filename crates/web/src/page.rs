@@ -12,6 +12,7 @@
 //! | `download` | attachments, and the message as it arrived |
 //! | `compose`, `send` | the composer: answer, forward, drafts, sending |
 //! | `undo` | `/lite/compose/undo`: the withdrawal of a message |
+//! | `ended_session` | the form of the composer after the end of the session |
 //! | `folders` | `/lite/folders`: the folders with counts; create, rename, delete |
 //! | `search` | `/lite/search` |
 //! | `addresses` | `/lite/addresses` |
@@ -24,6 +25,7 @@ pub(crate) mod compose;
 pub(crate) mod confirmation;
 pub(crate) mod conversation;
 pub(crate) mod download;
+pub(crate) mod ended_session;
 pub(crate) mod folders;
 pub(crate) mod html;
 pub(crate) mod list;

@@ -20,14 +20,14 @@ use crate::answer;
 use crate::error::{Error, Result};
 use crate::layout::style_name;
 use crate::limits::{FORM_PAUSE_MAX, REPORT_BYTES_MAX};
+use crate::login_form::{self, LoginForm};
 use crate::notice::UNDO_PATH;
-use crate::page::login::LoginForm;
 use crate::page::{
-    action, addresses, compose, confirmation, conversation, download, folders, html, list, login, message, search,
-    security, send, settings, undo,
+    action, addresses, compose, confirmation, conversation, download, ended_session, folders, html, list, login,
+    message, search, security, send, settings, undo,
 };
 use crate::service::Service;
-use crate::visit::{Visit, session_token};
+use crate::visit::{Visit, VisitRejection, session_token};
 
 /// The numbers of a path: those of a folder, a message and a part.
 type Numbers<T> = std::result::Result<Path<T>, PathRejection>;
@@ -52,7 +52,7 @@ impl Service {
             .route("/lite/folder/{folder}/{message}/html", get(html_of))
             .route("/lite/folder/{folder}/{message}/raw", get(raw_of))
             .route("/lite/folder/{folder}/{message}/part/{part}", get(part_of))
-            .route("/lite/compose", get(compose::show).post(send::submit))
+            .route("/lite/compose", get(compose::show).post(composer_form))
             .route(UNDO_PATH, post(undo::submit))
             .route("/lite/search", get(search::show))
             .route("/lite/addresses", get(addresses::show))
@@ -79,7 +79,7 @@ async fn choose_mode(
     };
     match is_logged_in {
         true => answer::redirect("/lite/"),
-        false => login::form(&service, &context.peer, &headers, &LoginForm::default()),
+        false => login_form::show(&service, &context.peer, &headers, &LoginForm::default()),
     }
 }
 
@@ -107,6 +107,15 @@ async fn list_of(visit: Visit, folder: Numbers<u32>) -> Result<Response> {
 
 async fn action_in(visit: Visit, folder: Numbers<u32>, body: Body) -> Result<Response> {
     action::submit(visit, numbers(folder)?.0, body).await
+}
+
+/// Executes the form of the composer. It is not lost if the session has ended.
+async fn composer_form(visit: std::result::Result<Visit, VisitRejection>, body: Body) -> Result<Response> {
+    match visit {
+        Ok(visit) => send::submit(visit, body).await,
+        Err(VisitRejection::SessionEnded(ended)) => ended_session::composer_page(ended, body).await,
+        Err(VisitRejection::Error(error)) => Err(error),
+    }
 }
 
 async fn message_of(visit: Visit, message: Numbers<(u32, u32)>) -> Result<Response> {

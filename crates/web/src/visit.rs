@@ -1,4 +1,5 @@
-//! A request of somebody who is logged in. Every form passes its checks here, so no page can forget them.
+//! A request of somebody who is logged in. Every form passes its checks here, so no page can forget them. A form of
+//! somebody whose session has ended is answered with the login page, or by [`crate::page::ended_session`].
 //!
 //! Only the cookie of a session counts: a login in the header of a request is ignored, because browsers would add it to
 //! requests of other pages.
@@ -9,7 +10,8 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse, Response};
 use base::memory::MemoryBudget;
 use http::account_limits::RequestPermit;
 use http::login::{COOKIE, PLAIN_COOKIE, cookie};
@@ -25,6 +27,7 @@ use crate::form::Form;
 use crate::form_token::FormSecret;
 use crate::layout::Layout;
 use crate::limits::FORM_BYTES_MAX;
+use crate::login_form;
 use crate::notice::Notice;
 use crate::personal_settings::PersonalSettings;
 use crate::service::Service;
@@ -52,10 +55,55 @@ pub(crate) enum TokenState {
     Stale,
 }
 
-impl FromRequestParts<Arc<Service>> for Visit {
-    type Rejection = Error;
+/// Reason why a request is not one of somebody who is logged in.
+pub(crate) enum VisitRejection {
+    /// The reason.
+    Error(Error),
+    /// It is a form of somebody who is not logged in any more.
+    SessionEnded(EndedSession),
+}
 
-    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self> {
+/// A request with a form of somebody whose session has ended. No page of another origin has sent it.
+pub(crate) struct EndedSession {
+    pub(crate) service: Arc<Service>,
+    pub(crate) peer: Peer,
+    pub(crate) headers: HeaderMap,
+}
+
+impl IntoResponse for VisitRejection {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Error(error) => error.into_response(),
+            Self::SessionEnded(ended) => login_form::show_after_session(&ended.service, &ended.peer, &ended.headers),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Service>> for Visit {
+    type Rejection = VisitRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        service: &Arc<Service>,
+    ) -> std::result::Result<Self, VisitRejection> {
+        let error = match Self::begin(parts, service).await {
+            Ok(visit) => return Ok(visit),
+            Err(error) => error,
+        };
+        let is_form = matches!(error, Error::NotLoggedIn) && parts.method == Method::POST;
+        let context = parts.extensions.get::<RequestContext>().filter(|_| is_form);
+        let Some(context) = context else { return Err(VisitRejection::Error(error)) };
+        if Origins::default().sender(&parts.headers) == Sender::Foreign {
+            return Err(VisitRejection::Error(Error::ForeignOrigin));
+        }
+        let service = Arc::clone(service);
+        let ended = EndedSession { service, peer: context.peer, headers: parts.headers.clone() };
+        Err(VisitRejection::SessionEnded(ended))
+    }
+}
+
+impl Visit {
+    async fn begin(parts: &mut Parts, service: &Arc<Service>) -> Result<Self> {
         let Extension(context) =
             Extension::<RequestContext>::from_request_parts(parts, service).await.map_err(|_| Error::Unavailable)?;
         let mut headers = parts.headers.clone();
@@ -81,9 +129,7 @@ impl FromRequestParts<Arc<Service>> for Visit {
         let settings = PersonalSettings::load(&service, &caller).await?;
         Ok(Self { service, context, caller, headers, secret, query, settings, _permit: permit })
     }
-}
 
-impl Visit {
     /// Reads a form without files.
     pub(crate) async fn form(&self, body: Body) -> Result<Form> {
         match self.form_within(body, FORM_BYTES_MAX).await? {

@@ -1,8 +1,7 @@
 //! Login and logout.
 //!
-//! The login form has a token, too, from a cookie of its own: a page of another site can log nobody in to an account of
-//! its choice. A login begins a new session and ends the one that the browser had. Of people with a second factor, it
-//! asks for a code after the password (`http::pending_logins`).
+//! The login form ([`crate::login_form`]) has a token, too. A login begins a new session and ends the one that the
+//! browser had. Of people with a second factor, it asks for a code after the password (`http::pending_logins`).
 
 use std::sync::Arc;
 
@@ -10,9 +9,8 @@ use askama::Template;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use base::hex;
 use http::RequestContext;
 use http::login::{BegunLogin, CodeRefusal, cookie, session_cookie};
 use http::sessions::SessionLogin;
@@ -25,29 +23,10 @@ use crate::form::Form;
 use crate::form_token::FormSecret;
 use crate::layout::Layout;
 use crate::limits::FORM_BYTES_MAX;
+use crate::login_form::{self, LoginForm, cookie_name, login_cookie};
 use crate::page::list;
 use crate::service::Service;
 use crate::visit::{TokenState, Visit, receive_form, session_token};
-
-/// The cookie of the login form.
-const COOKIE: &str = "__Host-doublet-login";
-
-/// The same without TLS, which is possible on this machine only.
-const PLAIN_COOKIE: &str = "doublet-login";
-
-/// Number of random bytes of the cookie.
-const COOKIE_BYTES: usize = 32;
-
-/// Maximum length of the cookie.
-const COOKIE_LENGTH_MAX: usize = 2 * COOKIE_BYTES;
-
-#[derive(Template)]
-#[template(path = "login.html")]
-struct LoginPage {
-    layout: Layout,
-    name: String,
-    failure: Option<&'static str>,
-}
 
 #[derive(Template)]
 #[template(path = "code.html")]
@@ -63,7 +42,7 @@ pub(crate) async fn show(
     Extension(context): Extension<RequestContext>,
     headers: HeaderMap,
 ) -> Response {
-    form(&service, &context.peer, &headers, &LoginForm::default())
+    login_form::show(&service, &context.peer, &headers, &LoginForm::default())
 }
 
 /// Logs somebody in.
@@ -80,7 +59,7 @@ pub(crate) async fn submit(
         let failure =
             "The form was too old, or your browser does not accept cookies. Allow cookies of this site and try again.";
         let failure = Some((StatusCode::FORBIDDEN, failure));
-        return Ok(form(&service, &peer, &headers, &LoginForm { name, failure }));
+        return Ok(login_form::show(&service, &peer, &headers, &LoginForm { name, failure }));
     }
     let authenticator = &service.services.authenticator;
     let begun = match PasswordRequest::without_sasl(name.as_bytes(), fields.text("password").as_bytes()) {
@@ -92,7 +71,7 @@ pub(crate) async fn submit(
         Ok(BegunLogin::CodeNeeded(login)) => Ok(code_form(&service, &peer, &headers, (login, None))),
         Err(error) => {
             let failure = Some(refusal(error));
-            Ok(form(&service, &peer, &headers, &LoginForm { name, failure }))
+            Ok(login_form::show(&service, &peer, &headers, &LoginForm { name, failure }))
         }
     }
 }
@@ -116,7 +95,7 @@ pub(crate) async fn submit_code(
         Err(CodeRefusal::Expired) => {
             let failure =
                 Some((StatusCode::FORBIDDEN, "Too much time has passed, or too many codes were wrong. Log in again."));
-            Ok(form(&service, &peer, &headers, &LoginForm { name: "", failure }))
+            Ok(login_form::show(&service, &peer, &headers, &LoginForm { name: "", failure }))
         }
         Err(CodeRefusal::Login(LoginError::InvalidCredentials)) => {
             let failure = "The code is wrong, too old, or was used before. Wait for the next one.";
@@ -197,46 +176,6 @@ fn code_form(
     let layout = Layout { token, ..Layout::public("Second step") };
     let status = failure.map_or(StatusCode::OK, |(status, _)| status);
     answer::page(status, &CodePage { layout, login, failure: failure.map(|(_, failure)| failure) })
-}
-
-/// The content of the form when it is shown again.
-#[derive(Default)]
-pub(crate) struct LoginForm<'f> {
-    name: &'f str,
-    failure: Option<(StatusCode, &'static str)>,
-}
-
-/// Answers with the form, and the cookie that belongs to it.
-pub(crate) fn form(service: &Service, peer: &Peer, headers: &HeaderMap, shown: &LoginForm<'_>) -> Response {
-    let random = service.services.random.as_ref();
-    let known = cookie(headers, cookie_name(peer)).filter(|value| value.len() == COOKIE_LENGTH_MAX);
-    let value = known.map_or_else(
-        || {
-            let mut bytes = [0; COOKIE_BYTES];
-            random.fill(&mut bytes);
-            hex::lower(&bytes)
-        },
-        str::to_owned,
-    );
-    let layout = Layout { token: FormSecret::of_session(&value).masked(random), ..Layout::public("Log in") };
-    let status = shown.failure.map_or(StatusCode::OK, |(status, _)| status);
-    let failure = shown.failure.map(|(_, failure)| failure);
-    let mut response = answer::page(status, &LoginPage { layout, name: shown.name.to_owned(), failure });
-    if let Some(cookie) = login_cookie(peer, &value, 3_600) {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    response
-}
-
-fn cookie_name(peer: &Peer) -> &'static str {
-    if peer.tls { COOKIE } else { PLAIN_COOKIE }
-}
-
-fn login_cookie(peer: &Peer, value: &str, seconds: u64) -> Option<HeaderValue> {
-    let secure = if peer.tls { "; Secure" } else { "" };
-    let name = cookie_name(peer);
-    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
-    HeaderValue::from_str(&text).ok()
 }
 
 /// Returns the status and the text of a refused login.

@@ -34,7 +34,7 @@ use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
 use crate::page::compose::{self, Composer, Suggestion, new_form, parse_original, read_draft};
 use crate::page::message::{find, open};
 use crate::sent_forms::{FormState, SendingForm};
-use crate::service::ServiceOptions;
+use crate::service::{Service, ServiceOptions};
 use crate::visit::{TokenState, Visit};
 
 /// What is needed to write the message of a form.
@@ -54,12 +54,11 @@ struct Work {
 /// Executes a form of the composer.
 pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     let _permit = visit.service.uploads.begin(visit.caller.login()).ok_or(Error::TooManyRequests)?;
-    let bytes_max = visit.service.options.message_bytes_max + FORM_BYTES_MAX + COMPOSER_EXTRA_BYTES;
+    let bytes_max = submitted_bytes_max(&visit.service);
     let (mut form, token) = visit.form_within(body, bytes_max).await?;
     let work = Work::read(&visit, &mut form)?;
     if token == TokenState::Stale {
-        let failure = "You have logged in again since this page was made. Check the message and press the button again; files must be chosen again.";
-        return Ok(compose::page(&visit, work.composer, Some(failure.to_owned()), Vec::new()));
+        return show_stale(&visit, work).await;
     }
     match form.text("do") {
         "send" => send(&visit, work).await,
@@ -82,11 +81,46 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     }
 }
 
+/// Returns the maximum number of bytes of a form of the composer.
+pub(crate) fn submitted_bytes_max(service: &Service) -> usize {
+    service.options.message_bytes_max + FORM_BYTES_MAX + COMPOSER_EXTRA_BYTES
+}
+
+/// Returns the parts of the draft that stay.
+pub(crate) fn kept_parts(form: &Form) -> Result<Vec<usize>> {
+    let kept = form.all("keep").map(|part| part.parse().ok()).collect::<Option<_>>();
+    kept.ok_or_else(|| Error::Invalid("the form is damaged".to_owned()))
+}
+
+/// Shows a form of another session again, and changes nothing. The other session may have been that of another person,
+/// so the draft is that of the form only if it has the same identifier.
+async fn show_stale(visit: &Visit, work: Work) -> Result<Response> {
+    let Work { composer, kept, uploads, options, .. } = work;
+    let mut failure =
+        "You have logged in again since this page was made. Check the message and press the button again.".to_owned();
+    let mut draft = None;
+    if let Some(uid) = composer.draft {
+        let read = visit.run("draft", move |file| {
+            let snapshot = file.snapshot()?;
+            Ok((read_draft(&snapshot, uid, &options.hostname)?, snapshot.ticket()))
+        });
+        draft = match read.await {
+            Err(Error::NotFound(_)) => None,
+            read => Some(read?).filter(|draft| draft.form == composer.form),
+        };
+    }
+    let (draft, mut attachments) = draft.map(|found| (found.draft, found.attachments)).unwrap_or_default();
+    attachments.retain(|file| kept.contains(&file.part));
+    if !uploads.is_empty() || attachments.len() < kept.len() {
+        failure.push_str(" Files must be chosen again.");
+    }
+    Ok(compose::page(visit, Composer { draft, attachments, ..composer }, Some(failure), Vec::new()))
+}
+
 impl Work {
     fn read(visit: &Visit, form: &mut Form) -> Result<Self> {
         let composer = Composer::read(form)?;
-        let kept = form.all("keep").map(|part| part.parse().ok()).collect::<Option<Vec<usize>>>();
-        let kept = kept.ok_or_else(|| Error::Invalid("the form is damaged".to_owned()))?;
+        let kept = kept_parts(form)?;
         let uploads = form.take_files();
         if kept.len() + uploads.len() > ATTACHMENTS_MAX {
             return Err(Error::Invalid(format!("a message can have at most {ATTACHMENTS_MAX} attachments")));

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 
-use super::world::World;
+use super::world::{File, PASSWORD, Page, World};
 
 const FORMS: [&str; 7] = [
     "/lite/logout",
@@ -128,6 +128,122 @@ async fn sessions_end_and_begin_anew() {
     let mut program = world.browser();
     program.fields = vec![("authorization", "Basic YW5uOnNlY3JldA==".to_owned())];
     assert_eq!(program.send("GET", "/lite/folders", None, Vec::new()).await.field("location"), "/lite/login");
+}
+
+#[tokio::test]
+async fn forms_of_an_ended_session_change_nothing_and_say_so() {
+    let world = World::new();
+    let uid = world.put("ann", "INBOX", "Subject: x\r\n\r\ny").to_string();
+    let mut browser = world.logged_in("ann").await;
+    let token = browser.get("/lite/folders").await.hidden("token");
+    let list = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    browser.post("/lite/logout", &[("token", &token)]).await;
+    for cookie in [None, Some("0123")] {
+        browser.cookies.remove("doublet");
+        browser.cookies.extend(cookie.map(|value| ("doublet".to_owned(), value.to_owned())));
+        for path in FORMS.iter().copied().filter(|path| *path != "/lite/compose").chain([list.as_str()]) {
+            let fields = [("token", token.as_str()), ("uid", uid.as_str()), ("do", "delete")];
+            let answer = browser.post(path, &fields).await;
+            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+            assert!(answer.has("Nothing was changed.") && answer.has("type=\"password\""), "{}", answer.text());
+        }
+        assert_eq!(browser.send("GET", &list, None, Vec::new()).await.field("location"), "/lite/login");
+    }
+    assert_eq!(world.messages("ann", "INBOX").len(), 1);
+    browser.fields = vec![("sec-fetch-site", "cross-site".to_owned())];
+    for path in [list.as_str(), "/lite/compose"] {
+        let answer = browser.post(path, &[("token", &token), ("body", "typed elsewhere")]).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+        assert!(!answer.has("typed elsewhere"), "{}", answer.text());
+    }
+}
+
+/// Checks that a page has the text of the composer, and nothing of an account.
+#[track_caller]
+fn check_ended(page: &Page, body: &str) {
+    let text = page.text();
+    assert_eq!(page.status, StatusCode::UNAUTHORIZED, "{text}");
+    assert!(page.has("Nothing was sent or saved.") && page.has(&format!("\n{body}</textarea>")), "{text}");
+    assert_eq!(page.link("Log in in a new tab"), "/lite/login");
+    assert!(!page.has("Log out") && !page.has("name=\"token\"") && !page.has("ann"), "{text}");
+}
+
+#[tokio::test]
+async fn what_was_typed_in_the_composer_survives_the_session() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/compose?to=bob%40acme.test&subject=%3Cb%3E").await;
+    let files = [File("a.txt", "text/plain", b"kept"), File("b.txt", "text/plain", b"dropped")];
+    let draft = browser.compose(&page, &[("body", "first"), ("do", "save")], &files).await;
+    browser.cookies.remove("doublet");
+    let typed = [("body", "<i>typed"), ("bcc", "eve@far.test"), ("keep", "2"), ("do", "send")];
+    let large = vec![b'x'; 900 << 10];
+    let ended = browser.compose(&draft, &typed, &[File("new.bin", "x/y", &large)]).await;
+    check_ended(&ended, "&#60;i&#62;typed");
+    assert!(ended.has("Files must be chosen again."), "{}", ended.text());
+    assert_eq!((ended.hidden("subject"), ended.hidden("bcc")), ("<b>".to_owned(), "eve@far.test".to_owned()));
+    // Before the login, the form comes back as often as it is sent.
+    let keep = ended.hidden("keep");
+    let fields = [("body", "<i>typed"), ("keep", keep.as_str()), ("do", "look")];
+    let ended = browser.compose(&ended, &fields, &[]).await;
+    check_ended(&ended, "&#60;i&#62;typed");
+    assert!(!ended.has("Files must"), "{}", ended.text());
+    // Then it opens the composer, and sends nothing by itself, whatever its button says.
+    browser.log_in("ann", PASSWORD).await;
+    let send = [("body", "<i>typed"), ("keep", keep.as_str()), ("do", "send")];
+    let composer = browser.compose(&ended, &send, &[]).await;
+    assert_eq!(composer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(composer.has("\n&#60;i&#62;typed</textarea>") && composer.has("a.txt"), "{}", composer.text());
+    assert!(!composer.has("b.txt") && !composer.has("Files must"), "{}", composer.text());
+    assert_eq!(world.submitted().len(), 0);
+    let sent = browser.compose(&composer, &send, &[]).await;
+    assert!(sent.has("The message was sent."), "{}", sent.text());
+    let delivered = &world.messages("bob", "INBOX")[0].1;
+    assert!(delivered.contains("a.txt") && !delivered.contains("b.txt"), "{delivered}");
+    assert_eq!(world.submitted()[0].recipients, ["bob@acme.test", "eve@far.test"]);
+    assert_eq!(world.messages("ann", "Drafts").len(), 0);
+}
+
+#[tokio::test]
+async fn a_form_of_another_session_takes_no_draft_of_another_person() {
+    let world = World::new();
+    let mut bob = world.logged_in("bob").await;
+    let page = bob.get("/lite/compose").await;
+    bob.compose(&page, &[("body", "Bob's"), ("do", "save")], &[File("b.txt", "text/plain", b"b")]).await;
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/compose?to=bob%40acme.test").await;
+    let draft = browser.compose(&page, &[("body", "x"), ("do", "save")], &[File("a.txt", "text/plain", b"a")]).await;
+    browser.cookies.remove("doublet");
+    let fields = [("body", "Ann's"), ("keep", "2"), ("do", "send")];
+    let ended = browser.compose(&draft, &fields, &[]).await;
+    check_ended(&ended, "Ann&#39;s");
+    browser.log_in("bob", PASSWORD).await;
+    let composer = browser.compose(&ended, &fields, &[]).await;
+    assert!(composer.has("Files must be chosen again.") && !composer.has("b.txt"), "{}", composer.text());
+    assert!(browser.compose(&composer, &[("body", "Ann's"), ("do", "send")], &[]).await.has("was sent"));
+    assert_eq!(world.messages("bob", "Drafts").len(), 1, "Bob's own draft stays");
+}
+
+#[tokio::test]
+async fn forms_of_an_ended_session_are_limited() {
+    let world = World::new();
+    let mut browser = world.logged_in("ann").await;
+    let page = browser.get("/lite/compose").await;
+    browser.cookies.remove("doublet");
+    let long = "x".repeat(300 << 10);
+    let ended = browser.compose(&page, &[("to", "bob"), ("body", &long), ("do", "send")], &[]).await;
+    assert!(ended.has("too long to be shown here") && !ended.has("xxx"), "{}", ended.text());
+    assert_eq!((ended.status, ended.hidden("to")), (StatusCode::UNAUTHORIZED, "bob".to_owned()));
+    let larger = vec![b'x'; 2 << 20];
+    let refused = browser.compose(&page, &[("body", "y")], &[File("a", "x/y", &larger)]).await;
+    assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let many: Vec<(&str, &str)> = (0..1_100).map(|_| ("x", "y")).collect();
+    for fields in [&[("form", "damaged")][..], &[("subject", "a\r\nBcc: b@c")], &many] {
+        let refused = browser.compose(&page, fields, &[]).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{fields:?}");
+    }
+    let refused = browser.send("POST", "/lite/compose", Some("text/plain"), b"form=x".to_vec()).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
