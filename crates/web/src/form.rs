@@ -140,6 +140,17 @@ impl Form {
         self.text(name).parse().ok()
     }
 
+    /// Returns a digest of the fields.
+    #[must_use]
+    pub fn digest(&self) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new();
+        for text in self.fields.iter().flat_map(|(name, value)| [name, value]) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.finalize()
+    }
+
     /// Takes the files.
     pub fn take_files(&mut self) -> Vec<UploadedFile> {
         std::mem::take(&mut self.files)

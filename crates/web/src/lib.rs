@@ -11,6 +11,7 @@
 //! | [`backend`] | what the server must provide: mail files, addresses, submission, the full-text index |
 //! | [`credential_backend`] | the same for application passwords and the second factor |
 //! | `visit` | a request of somebody who is logged in; every form passes its checks here |
+//! | `completed_forms` | a form that is repeated changes nothing |
 //! | [`form`], [`form_token`] | fields and files of forms; the token that each form has |
 //! | `login_form` | the form of the login page, and its cookie |
 //! | [`layout`], `answer` | what all pages share: frame, header fields, style sheet |
@@ -36,6 +37,7 @@
 
 mod answer;
 pub mod backend;
+mod completed_forms;
 mod confirmation_request;
 pub mod credential_backend;
 pub mod error;
@@ -54,7 +56,6 @@ mod page;
 mod personal_settings;
 pub mod routes;
 pub mod sanitizer;
-mod sent_forms;
 pub mod service;
 pub mod shown_text;
 pub mod shown_time;

@@ -121,6 +121,9 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 250;
 /// Number of forms that were sent and are remembered, so that a repetition sends nothing.
 pub const SENT_FORMS_MAX: usize = 10_000;
 
+/// Number of forms that have moved messages and are remembered, so that a repetition is answered as the first one.
+pub const MOVED_FORMS_MAX: usize = 1_000;
+
 /// Number of messages of the folder with sent messages that are searched for a form that was sent before a restart.
 pub const SENT_SEARCHED: u32 = 200;
 

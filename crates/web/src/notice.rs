@@ -117,7 +117,10 @@ impl Notice {
         } else {
             format!("{} messages were", shown_text::number(count))
         };
-        let text = format!("{messages} moved to {name}.");
+        let text = match count {
+            0 => "The messages were moved or deleted before.".to_owned(),
+            _ => format!("{messages} moved to {name}."),
+        };
         let undo = (!uids.is_empty()).then(|| Undo::of_move(target, source, uids));
         Some(ShownNotice { text, undo })
     }
@@ -127,11 +130,16 @@ impl Notice {
             Self::Text(text) => format!("t.{text}"),
             Self::Held(held) => format!("h.{}.{}", held.seconds, held.id),
             Self::Moved(moved) => {
-                let uids = Some(uid_text(&moved.uids)).filter(|text| text.len() <= UNDO_BYTES_MAX).unwrap_or_default();
+                let uids = if can_undo(&moved.uids) { uid_text(&moved.uids) } else { String::new() };
                 format!("m.{}.{}.{}.{uids}.{}", moved.count, moved.source, moved.target, moved.target_name)
             }
         }
     }
+}
+
+/// Returns `true` if a notice can offer to move these messages back.
+pub(crate) fn can_undo(uids: &UidSet) -> bool {
+    !uids.is_empty() && uid_text(uids).len() <= UNDO_BYTES_MAX
 }
 
 /// Returns UIDs as a text such as `3-5_9`.

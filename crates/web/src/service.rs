@@ -14,11 +14,12 @@ use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer, WorkerPool};
 
 use crate::backend::WebBackend;
+use crate::completed_forms::{CompletedForms, SentForm};
 use crate::credential_backend::CredentialBackend;
 use crate::error::{Error, Result};
 use crate::layout::STYLE;
-use crate::limits::{REQUESTS_MAX, UPLOADS_MAX};
-use crate::sent_forms::SentForms;
+use crate::limits::{MOVED_FORMS_MAX, REQUESTS_MAX, SENT_FORMS_MAX, UPLOADS_MAX};
+use crate::notice::MovedMessages;
 
 /// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,10 @@ pub struct Services {
 pub struct Service {
     pub(crate) services: Services,
     pub(crate) options: ServiceOptions,
-    pub(crate) sent_forms: Arc<SentForms>,
+    /// The forms of the composer.
+    pub(crate) sent_forms: Arc<CompletedForms<SentForm>>,
+    /// The forms that have moved messages.
+    pub(crate) moved_forms: Arc<CompletedForms<MovedMessages>>,
     /// The requests that run.
     pub(crate) requests: Arc<AccountLimits>,
     /// Those of them that have files.
@@ -76,7 +80,9 @@ impl Service {
         let requests = AccountLimits::new(options.requests_per_account_max, REQUESTS_MAX);
         let uploads = AccountLimits::new(options.uploads_per_account_max, UPLOADS_MAX);
         let style = StaticFile::new(STYLE.as_bytes(), "text/css; charset=utf-8");
-        Arc::new(Self { services, options, sent_forms: Arc::default(), requests, uploads, style })
+        let sent_forms = CompletedForms::new(SENT_FORMS_MAX);
+        let moved_forms = CompletedForms::new(MOVED_FORMS_MAX);
+        Arc::new(Self { services, options, sent_forms, moved_forms, requests, uploads, style })
     }
 
     /// Returns the memory for requests of a peer.

@@ -2,24 +2,27 @@
 //!
 //! Messages are selected one by one, or all messages of the folder up to the last one that the page knew. A large
 //! selection is changed in several transactions, each of them whole; nothing waits for all of them. Deleting moves to
-//! the trash. What leaves the trash is gone, so a page asks first.
+//! the trash. What leaves the trash is gone, so a page asks first. A form that moves and is repeated is answered as the
+//! first one ([`crate::completed_forms`]).
 
 use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use base::{Uid, UidSet, ViewId};
-use mail::mailbox::{FlagChange, Flags, SpecialUse};
+use mail::mailbox::{FlagChange, Flags, MailFile, SpecialUse};
 use notes::Marks;
+use store::Ticket;
 
 use crate::answer;
+use crate::completed_forms::{FormState, RunningForm};
 use crate::error::{Error, Result};
 use crate::folder_order;
 use crate::form::Form;
 use crate::layout::Layout;
 use crate::limits::{MARKED_PER_TRANSACTION, MOVED_PER_TRANSACTION, SELECTED_CONVERSATIONS_MAX};
 use crate::mail_folders;
-use crate::notice::{MovedMessages, Notice, parse_uids, uid_text};
+use crate::notice::{MovedMessages, Notice, can_undo, parse_uids, uid_text};
 use crate::page::list::FolderKind;
 use crate::page::message::uids_from;
 use crate::shown_text;
@@ -60,13 +63,14 @@ pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Resp
         "unflag" => mark(&visit, folder, &uids, (remove(Marks::FLAGGED), "no longer flagged")).await?,
         "move" => {
             let target = form.number("to").ok_or_else(|| Error::Invalid("no folder was chosen".to_owned()))?;
-            move_all(&visit, folder, &uids, Target::Folder(target)).await?
+            let moving = Moving { folder, uids, target: Target::Folder(target) };
+            move_once(&visit, &form, moving).await?
         }
         "delete" => {
             if is_trash(&visit, folder).await? {
                 return Ok(confirmation(&visit, folder, &uids));
             }
-            move_all(&visit, folder, &uids, Target::Trash).await?
+            move_once(&visit, &form, Moving { folder, uids, target: Target::Trash }).await?
         }
         "destroy" => destroy(&visit, folder, &uids).await?,
         _ => return Err(Error::Invalid("the form has no button that is known".to_owned())),
@@ -164,8 +168,47 @@ enum Target {
     Trash,
 }
 
-/// Moves messages.
-async fn move_all(visit: &Visit, folder: u32, uids: &UidSet, target: Target) -> Result<Notice> {
+/// Messages to move.
+struct Moving {
+    folder: u32,
+    uids: UidSet,
+    target: Target,
+}
+
+/// Moves messages. A repetition of the form finds none of them in the folder any more. It is answered as the first one,
+/// with the same undo, because a browser shows only the second answer after a double click.
+async fn move_once(visit: &Visit, form: &Form, moving: Moving) -> Result<Notice> {
+    // The token, which is another one in each page, is part of it.
+    let content = form.digest();
+    let key = format!("{} {content}", moving.folder);
+    let running = loop {
+        match visit.service.moved_forms.begin(visit.caller.login(), &key, content) {
+            FormState::New(running) => break running,
+            FormState::Running(lock) => drop(lock.lock().await),
+            FormState::Completed(moved) if are_there(visit, &moved).await? => return Ok(Notice::Moved(moved)),
+            FormState::Completed(moved) => {
+                return Ok(Notice::Moved(MovedMessages { count: 0, uids: UidSet::new(), ..moved }));
+            }
+            FormState::Changed => return Err(Error::Invalid("the selection is damaged".to_owned())),
+        }
+    };
+    move_all(visit, moving, running).await
+}
+
+/// Returns `true` if the first one of messages that were moved is still in the folder to which they were moved.
+async fn are_there(visit: &Visit, moved: &MovedMessages) -> Result<bool> {
+    let target = ViewId(moved.target);
+    let first = Uid(moved.uids.first().unwrap_or(0));
+    let found = visit.run("folder", move |file| {
+        let snapshot = file.snapshot()?;
+        let is_there = snapshot.folder_with_id(target)?.is_some() && snapshot.entry(target, first)?.is_some();
+        Ok((is_there, snapshot.ticket()))
+    });
+    found.await
+}
+
+async fn move_all(visit: &Visit, moving: Moving, form: RunningForm<MovedMessages>) -> Result<Notice> {
+    let Moving { folder, uids, target } = moving;
     let (target, target_name) = visit
         .run("folder", move |file| {
             let found = match target {
@@ -181,22 +224,39 @@ async fn move_all(visit: &Visit, folder: u32, uids: &UidSet, target: Target) -> 
     if target.0 == folder {
         return Ok(Notice::text(format!("The messages are in {target_name} already.")));
     }
-    let mut moved = UidSet::new();
-    loop {
+    let moved = MovedMessages { count: 0, source: folder, target: target.0, uids: UidSet::new(), target_name };
+    let mut part = MovedPart { moved, form: Some(form) };
+    while part.form.is_some() {
         let set = uids.clone();
-        let batch = visit.run("move", move |file| {
-            mail_folders::folder(&file.snapshot()?, folder)?;
-            let outcome = file.move_up_to(ViewId(folder), &set, target, MOVED_PER_TRANSACTION)?;
-            Ok((outcome.pairs, outcome.ticket))
-        });
-        let pairs = batch.await?;
-        pairs.iter().for_each(|(_, Uid(uid))| moved.insert(*uid));
-        if pairs.len() < MOVED_PER_TRANSACTION {
-            break;
-        }
+        part = visit.run("move", move |file| part.extend(file, &set)).await?;
     }
-    let count = moved.len();
-    Ok(Notice::Moved(MovedMessages { count, source: folder, target: target.0, uids: moved, target_name }))
+    Ok(Notice::Moved(part.moved))
+}
+
+/// The part of the messages of a form that was moved so far.
+struct MovedPart {
+    moved: MovedMessages,
+    /// The form, until all are moved.
+    form: Option<RunningForm<MovedMessages>>,
+}
+
+impl MovedPart {
+    /// Moves more messages. The job that moves the last ones also completes the form, because a browser that repeats it
+    /// no longer waits for the first answer.
+    fn extend(mut self, file: &MailFile, uids: &UidSet) -> Result<(Self, Ticket)> {
+        let source = ViewId(self.moved.source);
+        mail_folders::folder(&file.snapshot()?, source.0)?;
+        let outcome = file.move_up_to(source, uids, ViewId(self.moved.target), MOVED_PER_TRANSACTION)?;
+        outcome.pairs.iter().for_each(|(_, Uid(uid))| self.moved.uids.insert(*uid));
+        self.moved.count = self.moved.uids.len();
+        if outcome.pairs.len() < MOVED_PER_TRANSACTION
+            && let Some(form) = self.form.take()
+            && can_undo(&self.moved.uids)
+        {
+            form.complete(self.moved.clone());
+        }
+        Ok((self, outcome.ticket))
+    }
 }
 
 async fn is_trash(visit: &Visit, folder: u32) -> Result<bool> {

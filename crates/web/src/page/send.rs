@@ -6,6 +6,11 @@
 //! end also if the browser has gone. If the person wants some time to undo sending, the message waits in the queue for
 //! that time ([`crate::page::undo`]).
 //!
+//! A form is sent once. The forms that were sent are in memory ([`crate::completed_forms`]). After a restart, the mail
+//! file shows what became of a form: the `Message-ID` of the copy in the folder with sent messages is made from its
+//! identifier, and so is the UNID of a copy that can be withdrawn ([`outgoing::copy_unid`]). The deletion stub of that
+//! copy outlives the withdrawal.
+//!
 //! What the person has typed is not lost: a form that cannot be sent comes back with its content and the reason, and
 //! files that came with it are saved with a draft.
 
@@ -24,6 +29,7 @@ use store::Ticket;
 
 use crate::answer;
 use crate::backend::{Account, WebBackend};
+use crate::completed_forms::{FormState, RunningForm, SentForm};
 use crate::error::{Error, Result, sentence};
 use crate::form::{Form, UploadedFile};
 use crate::limits::{ADDRESSES_SHOWN, ATTACHMENTS_MAX, COMPOSER_EXTRA_BYTES, FORM_BYTES_MAX, SENT_SEARCHED};
@@ -33,7 +39,6 @@ use crate::notice::{HeldMessage, Notice};
 use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
 use crate::page::compose::{self, Composer, Suggestion, new_form, parse_original, read_draft};
 use crate::page::message::{find, open};
-use crate::sent_forms::{FormState, SendingForm};
 use crate::service::{Service, ServiceOptions};
 use crate::visit::{TokenState, Visit};
 
@@ -382,12 +387,10 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     let sending = loop {
         match visit.service.sent_forms.begin(visit.caller.login(), &work.composer.form, content) {
             FormState::New(sending) => break sending,
-            FormState::Sending(running) => drop(running.lock().await),
-            FormState::Sent(sent) if sent.content == content => {
-                return already_sent(visit, sent.ticket, sent.held).await;
-            }
+            FormState::Running(running) => drop(running.lock().await),
+            FormState::Completed(sent) => return already_sent(visit, sent).await,
             // A browser that repeats a form does not change it, so a person means another message.
-            FormState::Sent(_) => return ask_again(visit, work, "Another message was sent from this form.").await,
+            FormState::Changed => return ask_again(visit, work, "Another message was sent from this form.").await,
         }
     };
     let caller = visit.caller.clone();
@@ -400,7 +403,7 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
     let sent = match sent {
         Ok(Ok(sent)) => sent,
         Ok(Err(NotSent::Already(ticket))) => {
-            return already_sent(visit, ticket, None).await;
+            return already_sent(visit, SentForm { ticket, held: None }).await;
         }
         Ok(Err(NotSent::Withdrawn(ticket))) => {
             visit.service.services.databases.store().durable(ticket).await?;
@@ -435,10 +438,10 @@ async fn ask_again(visit: &Visit, mut work: Work, reason: &str) -> Result<Respon
 
 /// Answers that a form was sent before, when that is durable. The browser that shows this answer may not have shown the
 /// first one, so a message that is held can be withdrawn from here, too.
-async fn already_sent(visit: &Visit, ticket: Ticket, held: Option<(String, Timestamp)>) -> Result<Response> {
-    visit.service.services.databases.store().durable(ticket).await?;
+async fn already_sent(visit: &Visit, sent: SentForm) -> Result<Response> {
+    visit.service.services.databases.store().durable(sent.ticket).await?;
     let now = visit.service.services.clock.now();
-    let notice = match held.filter(|(_, release_at)| *release_at > now) {
+    let notice = match sent.held.filter(|(_, release_at)| *release_at > now) {
         Some((id, release_at)) => {
             let seconds = u32::try_from(release_at.since(now).as_secs()).unwrap_or(u32::MAX);
             Notice::Held(HeldMessage { id, seconds: seconds.max(1) })
@@ -453,7 +456,7 @@ fn send_in_job(
     backend: &dyn WebBackend,
     (caller, peer): (&http::Caller, Option<std::net::SocketAddr>),
     work: &mut Work,
-    sending: SendingForm,
+    sending: RunningForm<SentForm>,
 ) -> Result<std::result::Result<Sent, NotSent>> {
     let account = backend.account(caller)?;
     let file = backend.open(caller)?;
@@ -461,7 +464,7 @@ fn send_in_job(
     match stored_form(&snapshot, work)? {
         StoredForm::None => {}
         StoredForm::Sent => {
-            sending.complete(snapshot.ticket(), None);
+            sending.complete(SentForm { ticket: snapshot.ticket(), held: None });
             return Ok(Err(NotSent::Already(snapshot.ticket())));
         }
         StoredForm::Withdrawn => return Ok(Err(NotSent::Withdrawn(snapshot.ticket()))),
@@ -492,7 +495,7 @@ fn send_in_job(
         Err(refused) => return Ok(Err(NotSent::Reason(refusal(&refused)))),
     };
     let held = release_at.map(|release_at| (accepted.id.clone(), release_at));
-    sending.complete(accepted.ticket, held);
+    sending.complete(SentForm { ticket: accepted.ticket, held });
     mark_original(&file, work);
     Ok(Ok(Sent { accepted, copy: kept }))
 }

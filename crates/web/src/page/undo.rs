@@ -44,7 +44,8 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
         let file = backend.open(&caller)?;
         let withdrawn = withdraw(backend, &file, unid, &hostname)?;
         if matches!(withdrawn.0, Outcome::Draft(_)) {
-            forms.forget(caller.login(), &unid.to_string());
+            let id = unid.to_string();
+            forms.forget(caller.login(), |sent| sent.held.as_ref().is_some_and(|(held, _)| *held == id));
         }
         Ok(withdrawn)
     });

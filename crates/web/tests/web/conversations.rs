@@ -92,6 +92,8 @@ async fn an_action_on_a_conversation_concerns_its_messages_in_the_folder_that_th
     assert!(read.has("2 messages are flagged.") && read.has("conversations"), "{}", read.text());
     let deleted = browser.post(&path, &[&form[..], &[("do", "delete")]].concat()).await;
     assert!(deleted.has("2 messages were moved to Trash."), "{}", deleted.text());
+    let again = browser.post(&path, &[&form[..], &[("do", "delete")]].concat()).await;
+    assert_eq!(again.hidden("uids"), deleted.hidden("uids"), "a second click offers the same undo");
     let left: Vec<u32> = world.messages("ann", "INBOX").iter().map(|(uid, _)| *uid).collect();
     assert!(!left.contains(&plan) && left.contains(&late) && left.len() == 2, "{left:?}");
     assert_eq!(world.messages("ann", "Sent").len(), 1, "other folders stay as they are");

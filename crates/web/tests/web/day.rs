@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 
-use super::world::{File, World};
+use super::world::{File, Page, World};
 
 const MESSAGE: &str = "From: Bob <bob@acme.test>\r\nTo: ann@acme.test\r\nSubject: Lunch <today>?\r\n\
     Message-ID: <1@b>\r\nDate: Mon, 5 Jan 2026 12:00:00 +0000\r\n\r\nShall we? See https://acme.test/menu.\r\n";
@@ -138,6 +138,58 @@ async fn all_messages_of_a_folder_are_marked_and_moved_in_parts() {
     let emptied = browser.post(&trash, &[("token", &token), ("do", "destroy"), ("uids", &uids)]).await;
     assert!(emptied.has("620 messages are deleted for ever."), "{}", emptied.text());
     assert_eq!(world.messages("ann", "Trash").len(), 0);
+}
+
+/// Returns the fields of the undo of a notice.
+fn undo_of(page: &Page) -> Vec<(&'static str, String)> {
+    assert!(page.has(">Undo<"), "{}", page.text());
+    ["token", "uids", "to", "undo", "do"].into_iter().map(|name| (name, page.hidden(name))).collect()
+}
+
+fn borrowed<'f>(fields: &'f [(&'static str, String)]) -> Vec<(&'f str, &'f str)> {
+    fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
+#[tokio::test]
+async fn a_second_click_is_answered_like_the_first_one() {
+    let world = World::new();
+    for number in 0..3 {
+        world.put("ann", "INBOX", &format!("Subject: {number}\r\n\r\nx"));
+    }
+    let mut browser = world.logged_in("ann").await;
+    let mut tab = browser.tab();
+    let path = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    let token = browser.get(&path).await.hidden("token");
+    let form = [("token", token.as_str()), ("uid", "1"), ("uid", "2"), ("do", "delete")];
+    // The first answer does not matter to a browser that has sent the form again.
+    let (first, second) = tokio::join!(browser.post(&path, &form), tab.post(&path, &form));
+    let third = browser.post(&path, &form).await;
+    let undo = undo_of(&first);
+    for page in [&first, &second, &third] {
+        assert!(page.has("2 messages were moved to Trash."), "{}", page.text());
+        assert_eq!(undo_of(page)[1..], undo[1..]);
+    }
+    assert_eq!((world.messages("ann", "INBOX").len(), world.messages("ann", "Trash").len()), (1, 2));
+    // Another selection of the same page is another form.
+    let other = [("token", token.as_str()), ("uid", "3"), ("do", "delete")];
+    assert!(browser.post(&path, &other).await.has("1 message was moved to Trash."));
+
+    let trash = format!("/lite/folder/{}", world.folder("ann", "Trash"));
+    let undone = browser.post(&trash, &borrowed(&undo)).await;
+    let again = browser.post(&trash, &borrowed(&undo)).await;
+    for page in [&undone, &again] {
+        assert!(page.has("2 messages were moved to Inbox."), "{}", page.text());
+    }
+    assert_eq!(undo_of(&again)[1..], undo_of(&undone)[1..]);
+    assert_eq!((world.messages("ann", "INBOX").len(), world.messages("ann", "Trash").len()), (2, 1));
+    // The first form no longer says what has been undone.
+    let late = browser.post(&path, &form).await;
+    assert!(late.has("The messages were moved or deleted before.") && !late.has(">Undo<"), "{}", late.text());
+    assert_eq!(world.messages("ann", "INBOX").len(), 2);
+    // After a restart, nothing is known, and nothing is moved twice.
+    browser.router = world.start();
+    let late = browser.post(&trash, &borrowed(&undo)).await;
+    assert!(late.has("moved or deleted before."), "{}", late.text());
 }
 
 #[tokio::test]

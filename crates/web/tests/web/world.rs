@@ -516,6 +516,16 @@ fn unescaped(text: &str) -> String {
 pub struct File<'f>(pub &'f str, pub &'f str, pub &'f [u8]);
 
 impl Browser {
+    /// Opens another tab.
+    pub fn tab(&self) -> Self {
+        Self {
+            router: self.router.clone(),
+            cookies: self.cookies.clone(),
+            fields: self.fields.clone(),
+            path: String::new(),
+        }
+    }
+
     /// Sends a request, without following a redirection.
     pub async fn send(&mut self, method: &str, path: &str, kind: Option<&str>, body: Vec<u8>) -> Page {
         // A link may name only the query of another view of the same page.
