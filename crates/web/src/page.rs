@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `login` | `/lite/login`, `/lite/logout` |
 //! | `list` | `/lite/folder/{folder}`: the messages or the conversations of a folder |
+//! | `order_query` | the order of a list in addresses and forms |
 //! | `action` | the forms of a list and of a message: mark, move, delete, undo |
 //! | `message` | `/lite/folder/{folder}/{message}` |
 //! | `confirmation` | the confirmation that a message was displayed |
@@ -31,6 +32,7 @@ pub(crate) mod html;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod message;
+pub(crate) mod order_query;
 pub(crate) mod preferences;
 pub(crate) mod search;
 pub(crate) mod security;

@@ -25,6 +25,7 @@ use crate::mail_folders;
 use crate::notice::{MovedMessages, Notice, can_undo, parse_uids, uid_text};
 use crate::page::list::FolderKind;
 use crate::page::message::uids_from;
+use crate::page::order_query::OrderQuery;
 use crate::shown_text;
 use crate::visit::Visit;
 
@@ -46,7 +47,7 @@ pub(crate) struct ConfirmPage {
 pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Response> {
     let form = visit.form(body).await?;
     let mut uids = selected(&form)?;
-    if form.text("threads") == "1" && form.has("uid") && !form.has("all") {
+    if OrderQuery::read(&form).has_threads == Some(true) && form.has("uid") && !form.has("all") {
         uids = with_conversations(&visit, folder, uids, form.number("until").unwrap_or(0)).await?;
     }
     let back = back(&form, folder);
@@ -122,11 +123,8 @@ fn back(form: &Form, folder: u32) -> String {
 
 fn list_address(form: &Form, folder: u32) -> String {
     let page = form.number("page").filter(|page| *page > 1).map(|page| format!("page={page}"));
-    let is_order =
-        |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    let order = ["sort", "order", "threads"]
-        .map(|name| Some(form.text(name)).filter(is_order).map(|text| format!("{name}={text}")));
-    let query = page.into_iter().chain(order.into_iter().flatten()).collect::<Vec<_>>().join("&");
+    let order = OrderQuery::read(form).to_string();
+    let query = page.into_iter().chain(Some(order).filter(|order| !order.is_empty())).collect::<Vec<_>>().join("&");
     if query.is_empty() { format!("/lite/folder/{folder}") } else { format!("/lite/folder/{folder}?{query}") }
 }
 

@@ -19,11 +19,11 @@ use store::Ticket;
 use crate::answer;
 use crate::error::{Error, Result};
 use crate::folder_order::{self, FolderOrder, FolderPage, FolderRow, SortKey};
-use crate::form::Form;
 use crate::layout::Layout;
 use crate::limits::SORTED_MESSAGES_MAX;
 use crate::mail_folders::{self, FolderChoice};
 use crate::message_content;
+use crate::page::order_query::{Column, OrderQuery};
 use crate::personal_settings::PersonalSettings;
 use crate::shown_text;
 use crate::shown_time::ShownZone;
@@ -140,78 +140,46 @@ struct Order {
     prefers_threads: bool,
 }
 
-/// The column by which a list is sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Date,
-    Who,
-    Subject,
-    Size,
-}
-
-impl Column {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Date => "date",
-            Self::Who => "who",
-            Self::Subject => "subject",
-            Self::Size => "size",
-        }
-    }
-}
-
 impl Order {
-    fn read(query: &Form, total: u32, settings: &PersonalSettings) -> Self {
+    fn new(query: OrderQuery, total: u32, settings: &PersonalSettings) -> Self {
         let is_offered = total <= SORTED_MESSAGES_MAX;
-        let column = match query.text("sort") {
-            "who" if is_offered => Column::Who,
-            "subject" if is_offered => Column::Subject,
-            "size" if is_offered => Column::Size,
-            _ => Column::Date,
-        };
-        let is_ascending = match query.text("order") {
-            "up" => true,
-            "down" => false,
-            _ => matches!(column, Column::Who | Column::Subject),
-        };
+        let column = query.sort.filter(|_| is_offered).unwrap_or(Column::Date);
+        let is_ascending = query.is_ascending.unwrap_or_else(|| column.is_ascending());
         let prefers_threads = settings.has_threads();
-        let has_threads = match query.text("threads") {
-            "1" => true,
-            "0" => false,
-            _ => prefers_threads,
-        };
+        let has_threads = query.has_threads.unwrap_or(prefers_threads);
         Self { column, is_ascending, is_offered, has_threads, prefers_threads }
     }
 
+    /// Returns the query of an order with the rows of this one.
+    fn query_of(&self, column: Column, is_ascending: bool) -> OrderQuery {
+        let has_threads = Some(self.has_threads).filter(|has_threads| *has_threads != self.prefers_threads);
+        OrderQuery { sort: Some(column), is_ascending: Some(is_ascending), has_threads }
+    }
+
     /// Returns the query of this order.
-    fn query(&self) -> String {
-        let direction = if self.is_ascending { "up" } else { "down" };
-        format!("sort={}&order={direction}{}", self.column.name(), self.threads_query())
+    fn query(&self) -> OrderQuery {
+        self.query_of(self.column, self.is_ascending)
+    }
+
+    /// Returns the fields of this order in a form, which has all of them.
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        OrderQuery { has_threads: Some(self.has_threads), ..self.query() }.fields()
     }
 
     /// Returns the query of a column's link. The link of the present order turns it around.
-    fn link(&self, column: &str) -> String {
-        let is_present = self.column.name() == column;
-        let is_ascending = if is_present { !self.is_ascending } else { matches!(column, "who" | "subject") };
-        format!("sort={column}&order={}{}", if is_ascending { "up" } else { "down" }, self.threads_query())
+    fn link(&self, column: Column) -> OrderQuery {
+        let is_present = self.column == column;
+        self.query_of(column, if is_present { !self.is_ascending } else { column.is_ascending() })
     }
 
     /// Returns the query of the link that switches between conversations and messages.
-    fn switch(&self) -> String {
+    fn switch(&self) -> OrderQuery {
         Self { has_threads: !self.has_threads, ..*self }.query()
     }
 
-    fn threads_query(&self) -> &'static str {
-        match (self.has_threads, self.prefers_threads) {
-            (true, false) => "&threads=1",
-            (false, true) => "&threads=0",
-            _ => "",
-        }
-    }
-
     /// Returns the value of `aria-sort` of a column.
-    fn aria(&self, column: &str) -> &'static str {
-        match (self.column.name() == column, self.is_ascending) {
+    fn aria(&self, column: Column) -> &'static str {
+        match (self.column == column, self.is_ascending) {
             (false, _) => "none",
             (true, true) => "ascending",
             (true, false) => "descending",
@@ -251,9 +219,7 @@ pub(crate) fn inbox_address(file: &MailFile) -> Result<(String, Ticket)> {
 pub(crate) async fn show(visit: Visit, folder: u32) -> Result<Response> {
     let layout = visit.layout("");
     let settings = visit.settings.clone();
-    let query = Form::parse_urlencoded(
-        ["sort", "order", "threads"].map(|name| format!("{name}={}", visit.query.text(name))).join("&").as_bytes(),
-    )?;
+    let query = OrderQuery::read(&visit.query);
     let page = visit.query.number("page").unwrap_or(1);
     let tables = std::sync::Arc::clone(&visit.service.services.tables);
     let list = visit.run("list", move |file| {
@@ -261,7 +227,7 @@ pub(crate) async fn show(visit: Visit, folder: u32) -> Result<Response> {
             let snapshot = file.snapshot()?;
             snapshot.status(mail_folders::folder(&snapshot, folder)?.id)?.messages
         };
-        let wanted = Wanted { folder, page, order: Order::read(&query, total, &settings), settings };
+        let wanted = Wanted { folder, page, order: Order::new(query, total, &settings), settings };
         let (snapshot, page) = wanted.read(&tables, file, layout)?;
         Ok((page, snapshot.ticket()))
     });
