@@ -3,6 +3,7 @@
 //! The style sheet is compiled in. Its address has a hash of its bytes, so browsers may keep it for ever.
 
 use crate::notice::ShownNotice;
+use crate::shown_time::ShownZone;
 
 /// The style sheet.
 pub const STYLE: &str = include_str!("../templates/style.css");
@@ -41,6 +42,27 @@ pub struct Layout {
     pub zone: String,
     /// What has just happened.
     pub notice: Option<ShownNotice>,
+}
+
+/// The frame of a page of somebody who is logged in, as far as the request determines it.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) account: String,
+    pub(crate) token: String,
+    pub(crate) notice: Option<ShownNotice>,
+}
+
+impl Frame {
+    /// Completes the frame with the title and the time zone of the person.
+    pub(crate) fn layout(self, title: impl Into<String>, zone: &ShownZone) -> Layout {
+        Layout {
+            account: Some(self.account),
+            token: self.token,
+            zone: zone.name().to_owned(),
+            notice: self.notice,
+            ..Layout::public(&title.into())
+        }
+    }
 }
 
 impl Layout {

@@ -1,7 +1,7 @@
 //! The settings of a person that all clients share: preferences and signature, in profile documents of the mail file.
 //!
-//! Each request reads the preferences, so a change by another program counts at once. Somebody whose mail file cannot
-//! be opened has none.
+//! Each page reads the preferences, so a change by another program counts at once. A page of the mail file reads them
+//! in its own job ([`crate::visit::Visit::run_with_settings`]). Somebody who has no mail file here has none.
 
 use http::Caller;
 use mail::identities::{EffectiveIdentity, IDENTITIES_PROFILE, IdentityInfo, StoredIdentities, default_identity};
@@ -31,19 +31,20 @@ impl PersonalSettings {
     /// Reads the settings of a person. Fails if they cannot be read now: without them, a message that is to be held
     /// would be sent at once.
     pub(crate) async fn load(service: &Service, caller: &Caller) -> Result<Self> {
-        let read = service.run_in_file(caller, "preferences", |file| {
-            let snapshot = file.snapshot()?;
-            let note = load(&snapshot, PREFERENCES_PROFILE)?;
-            let locked = &file.mail().options().locked_preferences;
-            Ok((Preferences::read(note.as_ref(), locked), snapshot.ticket()))
-        });
-        let preferences = match read.await {
+        match service.run_in_file(caller, "preferences", Self::read).await {
             // The page itself says that there is no mail file here, if it needs one.
-            Err(Error::MailFile(BackendError::NoMailFile | BackendError::MailFileElsewhere)) => Preferences::default(),
-            read => read?,
-        };
+            Err(Error::MailFile(BackendError::NoMailFile | BackendError::MailFileElsewhere)) => Ok(Self::default()),
+            read => read,
+        }
+    }
+
+    /// Reads the settings in a mail file. Returns the ticket of what was read, too.
+    pub(crate) fn read(file: &MailFile) -> Result<(Self, Ticket)> {
+        let snapshot = file.snapshot()?;
+        let note = load(&snapshot, PREFERENCES_PROFILE)?;
+        let preferences = Preferences::read(note.as_ref(), &file.mail().options().locked_preferences);
         let zone = preferences.time_zone.as_deref().and_then(ShownZone::with_name).unwrap_or_default();
-        Ok(Self { preferences, zone })
+        Ok((Self { preferences, zone }, snapshot.ticket()))
     }
 
     /// Returns the number of rows of a list.

@@ -20,12 +20,13 @@ use http::{Caller, Refusal, RequestContext};
 use mail::mailbox::MailFile;
 use sasl::{LoginError, LoginPassword, LoginProtocol};
 use store::Ticket;
+use tokio::sync::OnceCell;
 use wire::Peer;
 
 use crate::error::{Error, Result};
 use crate::form::Form;
 use crate::form_token::FormSecret;
-use crate::layout::Layout;
+use crate::layout::{Frame, Layout};
 use crate::limits::FORM_BYTES_MAX;
 use crate::login_form;
 use crate::notice::Notice;
@@ -41,8 +42,8 @@ pub(crate) struct Visit {
     pub(crate) secret: FormSecret,
     /// The fields of the query.
     pub(crate) query: Form,
-    /// What the person has chosen.
-    pub(crate) settings: PersonalSettings,
+    /// What the person has chosen, after it was read.
+    settings: OnceCell<PersonalSettings>,
     _permit: RequestPermit,
 }
 
@@ -126,7 +127,7 @@ impl Visit {
         let permit = service.requests.begin(caller.login()).ok_or(Error::TooManyRequests)?;
         let query = Form::parse_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         let service = Arc::clone(service);
-        let settings = PersonalSettings::load(&service, &caller).await?;
+        let settings = OnceCell::new();
         Ok(Self { service, context, caller, headers, secret, query, settings, _permit: permit })
     }
 
@@ -157,21 +158,45 @@ impl Visit {
         self.service.run_in_file(&self.caller, command, work).await
     }
 
-    /// Returns the frame of a page.
-    pub(crate) fn layout(&self, title: impl Into<String>) -> Layout {
-        let text = self.query.text("done");
-        Layout {
-            account: Some(self.caller.identity.name.abbreviated()),
-            token: self.token(),
-            zone: self.settings.zone.name().to_owned(),
-            notice: Notice::read(text, self.query.text("sig"), &self.secret),
-            ..Layout::public(&title.into())
-        }
+    /// Runs work on the mail file like [`Visit::run`]. It has the settings of the person, which the same job reads.
+    pub(crate) async fn run_with_settings<R, F>(&self, command: &'static str, work: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&MailFile, &PersonalSettings) -> Result<(R, Ticket)> + Send + 'static,
+    {
+        let known = self.settings.get().cloned();
+        let ran = self.run(command, move |file| {
+            let (settings, read) = match known {
+                Some(settings) => (settings, Ticket::NONE),
+                None => PersonalSettings::read(file)?,
+            };
+            let (reply, ticket) = work(file, &settings)?;
+            Ok(((reply, settings), read.max(ticket)))
+        });
+        let (reply, settings) = ran.await?;
+        self.settings.get_or_init(async move || settings).await;
+        Ok(reply)
     }
 
-    /// Returns the token of the forms of this answer.
-    pub(crate) fn token(&self) -> String {
-        self.secret.masked(self.service.services.random.as_ref())
+    /// Returns the settings of the person. Reads them if no job of this request has.
+    pub(crate) async fn settings(&self) -> Result<&PersonalSettings> {
+        self.settings.get_or_try_init(|| PersonalSettings::load(&self.service, &self.caller)).await
+    }
+
+    /// Returns the frame of a page.
+    pub(crate) async fn layout(&self, title: impl Into<String>) -> Result<Layout> {
+        let title = title.into();
+        Ok(self.frame().layout(title, &self.settings().await?.zone))
+    }
+
+    /// Returns the frame of a page, for a job that has the settings.
+    pub(crate) fn frame(&self) -> Frame {
+        let text = self.query.text("done");
+        Frame {
+            account: self.caller.identity.name.abbreviated(),
+            token: self.secret.masked(self.service.services.random.as_ref()),
+            notice: Notice::read(text, self.query.text("sig"), &self.secret),
+        }
     }
 
     /// Returns `true` if a page of another origin, or a browser that loads pages in advance, sends this request.

@@ -69,7 +69,7 @@ pub(crate) async fn submit(visit: Visit, folder: u32, body: Body) -> Result<Resp
         }
         "delete" => {
             if is_trash(&visit, folder).await? {
-                return Ok(confirmation(&visit, folder, &uids));
+                return confirmation(&visit, folder, &uids).await;
             }
             move_once(&visit, &form, Moving { folder, uids, target: Target::Trash }).await?
         }
@@ -266,8 +266,8 @@ async fn is_trash(visit: &Visit, folder: u32) -> Result<bool> {
 }
 
 /// Asks before messages leave the trash.
-fn confirmation(visit: &Visit, folder: u32, uids: &UidSet) -> Response {
-    let layout = Layout { notice: None, ..visit.layout("Delete for ever?") };
+async fn confirmation(visit: &Visit, folder: u32, uids: &UidSet) -> Result<Response> {
+    let layout = Layout { notice: None, ..visit.layout("Delete for ever?").await? };
     let page = ConfirmPage {
         layout,
         question: "The selected messages leave the trash and cannot be restored.".to_owned(),
@@ -276,7 +276,7 @@ fn confirmation(visit: &Visit, folder: u32, uids: &UidSet) -> Response {
         button: "Delete for ever",
         back: format!("/lite/folder/{folder}"),
     };
-    answer::page(StatusCode::OK, &page)
+    Ok(answer::page(StatusCode::OK, &page))
 }
 
 /// Deletes messages of the trash.

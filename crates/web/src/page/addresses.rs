@@ -46,6 +46,6 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
     }
     let is_cut = found.len() > ADDRESSES_SHOWN;
     found.truncate(ADDRESSES_SHOWN);
-    let layout = visit.layout("Addresses");
+    let layout = visit.layout("Addresses").await?;
     Ok(answer::page(StatusCode::OK, &AddressesPage { layout, words, found, is_searched, is_cut }))
 }

@@ -23,6 +23,7 @@ use crate::message_content::{self, Attachment};
 use crate::outgoing::{self, ORIGINAL_FIELD};
 use crate::page::list::shown_subject;
 use crate::page::message::{find, open};
+use crate::personal_settings::PersonalSettings;
 use crate::visit::Visit;
 use crate::{personal_settings, shown_text};
 
@@ -78,6 +79,7 @@ pub(crate) enum Reference {
 
 /// Shows the composer.
 pub(crate) async fn show(visit: Visit) -> Result<Response> {
+    let settings = visit.settings().await?;
     let query = &visit.query;
     let references = [("reply", Reference::Reply), ("all", Reference::ReplyAll), ("forward", Reference::Forward)];
     let reference = references.into_iter().find(|(name, _)| query.has(name));
@@ -85,28 +87,29 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
         (Some(draft), _) => open_draft(&visit, draft).await?,
         (None, Some((name, reference))) => {
             let original = parse_original(query.text(name)).ok_or(Error::NotFound("the message"))?;
-            answer_to(&visit, original, reference).await?
+            answer_to(&visit, settings, (original, reference)).await?
         }
         (None, None) => {
             let line = |name: &str| outgoing::line(query.text(name), "the address");
             let composer = Composer { to: line("to")?, subject: line("subject")?, ..new_composer(&visit) };
-            let body = with_signature(String::new(), &signature(&visit).await?, visit.settings.signature_placement());
+            let signature = signature(&visit, settings).await?;
+            let body = with_signature(String::new(), &signature, settings.signature_placement());
             Composer { body, ..composer }
         }
     };
-    Ok(page(&visit, composer, None, Vec::new()))
+    page(&visit, composer, None, Vec::new()).await
 }
 
 /// Answers with the composer.
-pub(crate) fn page(
+pub(crate) async fn page(
     visit: &Visit,
     composer: Composer,
     failure: Option<String>,
     suggestions: Vec<Suggestion>,
-) -> Response {
-    let layout = visit.layout("Write a message");
+) -> Result<Response> {
+    let layout = visit.layout("Write a message").await?;
     let status = if failure.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    answer::page(status, &ComposePage { layout, composer, failure, suggestions })
+    Ok(answer::page(status, &ComposePage { layout, composer, failure, suggestions }))
 }
 
 fn new_composer(visit: &Visit) -> Composer {
@@ -200,7 +203,11 @@ pub(crate) fn read_draft(snapshot: &MailSnapshot<'_>, draft: u32, hostname: &str
     })
 }
 
-async fn answer_to(visit: &Visit, (folder, uid): (u32, u32), reference: Reference) -> Result<Composer> {
+async fn answer_to(
+    visit: &Visit,
+    settings: &PersonalSettings,
+    ((folder, uid), reference): ((u32, u32), Reference),
+) -> Result<Composer> {
     let new = new_composer(visit);
     let caller = visit.caller.clone();
     let look_up = visit.service.run(&visit.caller, "account", move |backend| Ok(backend.account(&caller)?));
@@ -214,17 +221,17 @@ async fn answer_to(visit: &Visit, (folder, uid): (u32, u32), reference: Referenc
         Ok((Composer { original: format!("{kind}.{folder}.{uid}"), ..composer }, snapshot.ticket()))
     });
     let read = read.await?;
-    let body = with_signature(read.body, &signature(visit).await?, visit.settings.signature_placement());
+    let body = with_signature(read.body, &signature(visit, settings).await?, settings.signature_placement());
     Ok(Composer { form: new.form, body, ..read })
 }
 
 /// Returns the text signature of the default identity. It is empty for somebody who has none.
-async fn signature(visit: &Visit) -> Result<String> {
-    if visit.settings.signature_placement() == SignaturePlacement::None {
+async fn signature(visit: &Visit, settings: &PersonalSettings) -> Result<String> {
+    if settings.signature_placement() == SignaturePlacement::None {
         return Ok(String::new());
     }
     let caller = visit.caller.clone();
-    let preferences = visit.settings.preferences.clone();
+    let preferences = settings.preferences.clone();
     let read = visit.service.run(&visit.caller, "signature", move |backend| {
         let account = backend.account(&caller)?;
         let file = backend.open(&caller)?;

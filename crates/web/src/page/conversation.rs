@@ -52,19 +52,18 @@ struct Found<'f> {
 
 /// Shows the conversation of a message.
 pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Response> {
-    let mut layout = visit.layout("");
-    let zone = visit.settings.zone.clone();
-    let page = visit.run("conversation", move |file| {
+    let frame = visit.frame();
+    let page = visit.run_with_settings("conversation", move |file, settings| {
         let snapshot = file.snapshot()?;
         let (shown, entry) = find(&snapshot, folder, uid)?;
         let subject = shown_subject(open(&snapshot, &entry)?.header(), 200);
-        layout.title = format!("Conversation: {subject}");
+        let layout = frame.layout(format!("Conversation: {subject}"), &settings.zone);
         let folders = folders_in_order(&snapshot, &shown)?;
         let found = find_messages(&snapshot, &folders, &entry)?;
         let rows = found.messages.iter().map(|(of, member)| {
             Ok(ConversationRow {
                 folder: mail_folders::shown_name(of),
-                row: row(&snapshot, of.id, (member, FolderKind::of(of)), &zone)?,
+                row: row(&snapshot, of.id, (member, FolderKind::of(of)), &settings.zone)?,
                 is_this: member.note == entry.note,
             })
         });

@@ -42,12 +42,13 @@ struct FolderRow {
 
 /// Shows the folders.
 pub(crate) async fn show(visit: Visit) -> Result<Response> {
-    let layout = visit.layout("Folders");
-    let page = visit.run("folders", move |file| {
+    let frame = visit.frame();
+    let page = visit.run_with_settings("folders", move |file, settings| {
         let snapshot = file.snapshot()?;
         let folders = snapshot.folders()?;
         let rows = folders.iter().take(LISTED_FOLDERS_MAX).map(|folder| row(&snapshot, folder));
-        let page = FoldersPage { layout, folders: rows.collect::<Result<_>>()? };
+        let page =
+            FoldersPage { layout: frame.layout("Folders", &settings.zone), folders: rows.collect::<Result<_>>()? };
         Ok((page, snapshot.ticket()))
     });
     Ok(answer::page(StatusCode::OK, &page.await?))
@@ -125,13 +126,13 @@ async fn delete(visit: &Visit, form: &Form) -> Result<Notice> {
 
 async fn confirmation(visit: &Visit, form: &Form) -> Result<Response> {
     let id = number(form)?;
-    let layout = visit.layout("Delete the folder?");
-    let page = visit.run("folder", move |file| {
+    let frame = visit.frame();
+    let page = visit.run_with_settings("folder", move |file, settings| {
         let snapshot = file.snapshot()?;
         let folder = own_folder(&snapshot, id)?;
         let count = snapshot.status(folder.id)?.messages;
         let page = ConfirmPage {
-            layout,
+            layout: frame.layout("Delete the folder?", &settings.zone),
             question: format!(
                 "The folder {} has {} messages. They are deleted with it and cannot be restored.",
                 shown_name(&folder),

@@ -19,7 +19,7 @@ use store::Ticket;
 use crate::answer;
 use crate::error::{Error, Result};
 use crate::folder_order::{self, FolderOrder, FolderPage, FolderRow, SortKey};
-use crate::layout::Layout;
+use crate::layout::{Frame, Layout};
 use crate::limits::SORTED_MESSAGES_MAX;
 use crate::mail_folders::{self, FolderChoice};
 use crate::message_content;
@@ -217,38 +217,37 @@ pub(crate) fn inbox_address(file: &MailFile) -> Result<(String, Ticket)> {
 
 /// Shows a page of a list.
 pub(crate) async fn show(visit: Visit, folder: u32) -> Result<Response> {
-    let layout = visit.layout("");
-    let settings = visit.settings.clone();
+    let frame = visit.frame();
     let query = OrderQuery::read(&visit.query);
     let page = visit.query.number("page").unwrap_or(1);
     let tables = std::sync::Arc::clone(&visit.service.services.tables);
-    let list = visit.run("list", move |file| {
+    let list = visit.run_with_settings("list", move |file, settings| {
         let total = {
             let snapshot = file.snapshot()?;
             snapshot.status(mail_folders::folder(&snapshot, folder)?.id)?.messages
         };
-        let wanted = Wanted { folder, page, order: Order::new(query, total, &settings), settings };
-        let (snapshot, page) = wanted.read(&tables, file, layout)?;
+        let wanted = Wanted { folder, page, order: Order::new(query, total, settings), settings };
+        let (snapshot, page) = wanted.read(&tables, file, frame)?;
         Ok((page, snapshot.ticket()))
     });
     Ok(answer::page(StatusCode::OK, &list.await?))
 }
 
 /// The page that a browser wants.
-struct Wanted {
+struct Wanted<'s> {
     folder: u32,
     page: u32,
     order: Order,
-    settings: PersonalSettings,
+    settings: &'s PersonalSettings,
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// Reads the page, and the snapshot that it shows.
     fn read<'f>(
         &self,
         tables: &MessageTables,
         file: &'f MailFile,
-        layout: Layout,
+        frame: Frame,
     ) -> Result<(MailSnapshot<'f>, ListPage)> {
         let snapshot = file.snapshot()?;
         let shown = mail_folders::folder(&snapshot, self.folder)?;
@@ -268,17 +267,16 @@ impl Wanted {
         let page = ListPage {
             rows: rows.collect::<Result<Vec<_>>>()?,
             folders: mail_folders::choices(&snapshot)?,
-            ..self.empty_page(layout, &shown, &status, position(found.total))
+            ..self.empty_page(frame, &shown, &status, position(found.total))
         };
         Ok((snapshot, page))
     }
 
-    fn empty_page(&self, mut layout: Layout, shown: &Folder, status: &FolderStatus, position: Position) -> ListPage {
+    fn empty_page(&self, frame: Frame, shown: &Folder, status: &FolderStatus, position: Position) -> ListPage {
         let name = mail_folders::shown_name(shown);
         let range = position.text(self.order.has_threads);
-        layout.title = format!("{name}, {range}");
         ListPage {
-            layout,
+            layout: frame.layout(format!("{name}, {range}"), &self.settings.zone),
             folder: self.folder,
             name,
             range,

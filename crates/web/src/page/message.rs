@@ -18,11 +18,12 @@ use store::Ticket;
 use crate::answer;
 use crate::confirmation_request::{self, Doubt, OfferedConfirmation};
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::{Frame, Layout};
 use crate::limits::{FIELD_CHARACTERS_MAX, TEXT_BYTES_MAX, TEXT_SHOWN_BYTES};
 use crate::mail_folders::{self, FolderChoice};
 use crate::message_content::{self, Attachment};
 use crate::page::list::{FolderKind, shown_subject};
+use crate::personal_settings::PersonalSettings;
 use crate::shown_text;
 use crate::shown_time::ShownZone;
 use crate::visit::Visit;
@@ -71,13 +72,12 @@ pub(crate) enum TextPiece {
 /// Shows a message.
 pub(crate) async fn show(visit: Visit, (folder, uid): (u32, u32)) -> Result<Response> {
     let marks_read = !visit.is_indirect();
-    let wanted =
-        Wanted { layout: visit.layout(""), zone: visit.settings.zone.clone(), is_whole: visit.query.has("all") };
-    let page = visit.run("message", move |file| {
+    let wanted = Wanted { frame: visit.frame(), is_whole: visit.query.has("all") };
+    let page = visit.run_with_settings("message", move |file, settings| {
         let snapshot = file.snapshot()?;
         let (shown, entry) = find(&snapshot, folder, uid)?;
         let mut ticket = snapshot.ticket();
-        let page = wanted.read(&snapshot, (&shown, &entry))?;
+        let page = wanted.read(&snapshot, (&shown, &entry), settings)?;
         if marks_read && !entry.marks.contains(Marks::SEEN) {
             ticket = mark_read(file, shown.id, uid)?.unwrap_or(ticket);
         }
@@ -112,8 +112,7 @@ fn mark_read(file: &MailFile, folder: ViewId, uid: u32) -> Result<Option<Ticket>
 
 /// The page that a browser wants.
 struct Wanted {
-    layout: Layout,
-    zone: ShownZone,
+    frame: Frame,
     /// `true` if the rest of a long text is shown, too.
     is_whole: bool,
 }
@@ -123,11 +122,11 @@ impl Wanted {
         self,
         snapshot: &MailSnapshot<'_>,
         (folder, entry): (&mail::mailbox::Folder, &FolderEntry),
+        settings: &PersonalSettings,
     ) -> Result<MessagePage> {
-        let Self { mut layout, zone, is_whole } = self;
+        let Self { frame, is_whole } = self;
         let message = open(snapshot, entry)?;
         let header = message.header();
-        layout.title = shown_subject(header, 300);
         let bytes_max = if is_whole { TEXT_BYTES_MAX } else { TEXT_SHOWN_BYTES };
         let text = message_content::text_of(&message, bytes_max)?;
         let rest = match (text.is_cut, is_whole) {
@@ -144,7 +143,7 @@ impl Wanted {
             folder: folder.id.0,
             folder_name: mail_folders::shown_name(folder),
             uid: entry.uid.0,
-            fields: fields(header, &zone),
+            fields: fields(header, &settings.zone),
             pieces: pieces(&text.text),
             rest,
             attachments: message_content::attachments(message.structure()),
@@ -155,7 +154,7 @@ impl Wanted {
             newer: neighbour(rank.checked_add(1))?,
             older: neighbour(rank.checked_sub(1))?,
             folders: mail_folders::choices(snapshot)?,
-            layout,
+            layout: frame.layout(shown_subject(header, 300), &settings.zone),
         })
     }
 }

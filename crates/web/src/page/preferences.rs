@@ -141,7 +141,7 @@ impl PreferencesForm {
 /// Saves the preferences and the signature.
 pub(crate) async fn save(visit: &Visit, form: &Form) -> Result<Response> {
     let typed = PreferencesForm::read(form);
-    let changes = match typed.changes(&visit.settings.preferences) {
+    let changes = match typed.changes(&visit.settings().await?.preferences) {
         Ok(changes) => changes,
         Err(failure) => return settings::page(visit, Some((typed, failure))).await,
     };

@@ -125,13 +125,13 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
     }
     let scope = Scope::read(visit.query.text("in"));
     let folder = visit.query.number("folder");
-    let folders = visit.run("folders", |file| {
+    let folders = visit.run_with_settings("folders", |file, _| {
         let snapshot = file.snapshot()?;
         Ok((mail_folders::choices(&snapshot)?, snapshot.ticket()))
     });
     let folders = folders.await?;
     let mut page = SearchPage {
-        layout: visit.layout("Search"),
+        layout: visit.layout("Search").await?,
         is_searched: !text.is_empty(),
         words: text,
         scope: scope.name(),
@@ -196,7 +196,7 @@ async fn search(visit: &Visit, text: &str, scope: Scope, folders: &[u32]) -> Res
 async fn begin(visit: &Visit, text: &str, scope: Scope) -> Result<Search> {
     let words: Vec<Needle> = text.split_whitespace().take(SEARCH_WORDS_MAX).map(Needle::new).collect();
     let caller = visit.caller.clone();
-    let zone = visit.settings.zone.clone();
+    let zone = visit.settings().await?.zone.clone();
     let prepare = visit.service.run(&visit.caller, "search", move |backend| {
         let mut search = Search { scope, words, without_in_header: Vec::new(), without_in_body: Vec::new(), zone };
         let index = backend.full_text().unwrap_or_else(|error| {

@@ -93,6 +93,8 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
 /// Changes the ways to log in.
 pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     let form = visit.form(body).await?;
+    // After the change, nothing may fail that would hide a new password or new codes.
+    let layout = visit.layout("Security").await?;
     let (change, text) = match form.text("do") {
         "revoke" => {
             let id =
@@ -127,7 +129,7 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
         return page(&visit, Some(failure), &form).await;
     }
     match apply(&visit, change).await? {
-        Ok(made) => Ok(answer_to_change(&visit, made, text)),
+        Ok(made) => Ok(answer_to_change(&visit, layout, (made, text))),
         Err(failure) => page(&visit, Some(failure), &form).await,
     }
 }
@@ -152,6 +154,7 @@ pub(crate) async fn submit_factor(visit: Visit, body: Body) -> Result<Response> 
     if let Err(failure) = confirm(&visit, &form, Confirmation::Password).await? {
         return factor_page(&visit, (Some(failure), Some(secret))).await;
     }
+    let layout = visit.layout("Security").await?;
     let change =
         CredentialChange::SetSecondFactor { secret: secret.clone(), code: form.text("code").trim().to_owned() };
     match apply(&visit, change).await? {
@@ -162,7 +165,7 @@ pub(crate) async fn submit_factor(visit: Visit, body: Body) -> Result<Response> 
             let this = visit.caller.session;
             let end = move |_: &dyn crate::backend::WebBackend| Ok(sessions.end_all(&login, this.as_ref())?);
             visit.service.run(&visit.caller, "session", end).await?;
-            Ok(answer_to_change(&visit, made, NEW_CODES))
+            Ok(answer_to_change(&visit, layout, (made, NEW_CODES)))
         }
         Err(failure) => factor_page(&visit, (Some(failure), Some(secret))).await,
     }
@@ -225,7 +228,7 @@ fn text_of_refusal<T>(outcome: std::result::Result<T, CredentialError>) -> Resul
     }
 }
 
-fn answer_to_change(visit: &Visit, made: ChangedCredential, text: &'static str) -> Response {
+fn answer_to_change(visit: &Visit, layout: Layout, (made, text): (ChangedCredential, &'static str)) -> Response {
     let secrets = match made {
         ChangedCredential::Nothing => {
             return answer::redirect(&Notice::text(text.to_owned()).address(PATH, &visit.secret));
@@ -233,7 +236,6 @@ fn answer_to_change(visit: &Visit, made: ChangedCredential, text: &'static str) 
         ChangedCredential::ApplicationPassword(password) => vec![password],
         ChangedCredential::RecoveryCodes(codes) => codes,
     };
-    let layout = visit.layout("Security");
     answer::page(StatusCode::OK, &MadePage { layout, text, secrets })
 }
 
@@ -245,10 +247,10 @@ async fn credentials(visit: &Visit) -> Result<CredentialsInfo> {
 
 async fn page(visit: &Visit, failure: Option<String>, form: &Form) -> Result<Response> {
     let known = credentials(visit).await?;
-    let zone = &visit.settings.zone;
+    let zone = &visit.settings().await?.zone;
     let status = if failure.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let page = SecurityPage {
-        layout: visit.layout("Security"),
+        layout: visit.layout("Security").await?,
         failure,
         second_factor: known.second_factor.as_ref().map(|factor| factor_row(factor, zone)),
         passwords: known.application_passwords.iter().map(|password| password_row(password, zone)).collect(),
@@ -266,7 +268,7 @@ async fn factor_page(visit: &Visit, (failure, secret): (Option<String>, Option<S
     let groups: Vec<String> =
         offered.secret.as_bytes().chunks(4).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
     let page = FactorPage {
-        layout: visit.layout("Set up the second step"),
+        layout: visit.layout("Set up the second step").await?,
         failure,
         qr: qr_code(&offered.url),
         key: groups.join(" "),

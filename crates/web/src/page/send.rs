@@ -39,6 +39,7 @@ use crate::notice::{HeldMessage, Notice};
 use crate::outgoing::{self, Outgoing, OutgoingFile, Purpose};
 use crate::page::compose::{self, Composer, Suggestion, new_form, parse_original, read_draft};
 use crate::page::message::{find, open};
+use crate::personal_settings::PersonalSettings;
 use crate::service::{Service, ServiceOptions};
 use crate::visit::{TokenState, Visit};
 
@@ -59,9 +60,11 @@ struct Work {
 /// Executes a form of the composer.
 pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
     let _permit = visit.service.uploads.begin(visit.caller.login()).ok_or(Error::TooManyRequests)?;
+    // Later, nothing may fail that would lose what was typed.
+    let settings = visit.settings().await?;
     let bytes_max = submitted_bytes_max(&visit.service);
     let (mut form, token) = visit.form_within(body, bytes_max).await?;
-    let work = Work::read(&visit, &mut form)?;
+    let work = Work::read(&visit, settings, &mut form)?;
     if token == TokenState::Stale {
         return show_stale(&visit, work).await;
     }
@@ -73,7 +76,7 @@ pub(crate) async fn submit(visit: Visit, body: Body) -> Result<Response> {
                 Ok((draft, _)) => draft,
                 Err(error @ (Error::OverQuota | Error::Invalid(_) | Error::TooLarge(_))) => {
                     let failure = format!("{} The draft was not saved.", sentence(&error.to_string()));
-                    return Ok(compose::page(&visit, typed, Some(failure), Vec::new()));
+                    return compose::page(&visit, typed, Some(failure), Vec::new()).await;
                 }
                 Err(error) => return Err(error),
             };
@@ -119,11 +122,11 @@ async fn show_stale(visit: &Visit, work: Work) -> Result<Response> {
     if !uploads.is_empty() || attachments.len() < kept.len() {
         failure.push_str(" Files must be chosen again.");
     }
-    Ok(compose::page(visit, Composer { draft, attachments, ..composer }, Some(failure), Vec::new()))
+    compose::page(visit, Composer { draft, attachments, ..composer }, Some(failure), Vec::new()).await
 }
 
 impl Work {
-    fn read(visit: &Visit, form: &mut Form) -> Result<Self> {
+    fn read(visit: &Visit, settings: &PersonalSettings, form: &mut Form) -> Result<Self> {
         let composer = Composer::read(form)?;
         let kept = kept_parts(form)?;
         let uploads = form.take_files();
@@ -131,7 +134,7 @@ impl Work {
             return Err(Error::Invalid(format!("a message can have at most {ATTACHMENTS_MAX} attachments")));
         }
         let services = &visit.service.services;
-        let seconds = visit.settings.preferences.undo_seconds.filter(|seconds| *seconds > 0);
+        let seconds = settings.preferences.undo_seconds.filter(|seconds| *seconds > 0);
         let hold = seconds.map(|seconds| Duration::from_secs(seconds.into()));
         let copy = outgoing::copy_unid(visit.caller.login(), &composer.form);
         let options = visit.service.options.clone();
@@ -292,18 +295,18 @@ fn put(
 /// Shows the composer again, with a reason. Files that came with the form are saved with a draft.
 async fn show_again(visit: &Visit, work: Work, failure: Option<String>, found: Vec<Suggestion>) -> Result<Response> {
     if work.uploads.is_empty() && work.kept.is_empty() {
-        return Ok(compose::page(visit, work.composer, failure, found));
+        return compose::page(visit, work.composer, failure, found).await;
     }
     let typed = work.composer.clone();
     match save(visit, work).await {
         Ok((draft, saved)) => {
             let composer = Composer { draft: Some(draft), attachments: saved.attachments, ..typed };
-            Ok(compose::page(visit, Composer { attaches_original: false, ..composer }, failure, found))
+            compose::page(visit, Composer { attaches_original: false, ..composer }, failure, found).await
         }
         Err(error) => {
             let reason = sentence(&error.to_string());
             let failure = format!("{} {reason} The attachments were not kept.", failure.unwrap_or_default());
-            Ok(compose::page(visit, typed, Some(failure), found))
+            compose::page(visit, typed, Some(failure), found).await
         }
     }
 }
@@ -419,8 +422,11 @@ async fn send(visit: &Visit, mut work: Work) -> Result<Response> {
         Err(error) => return Err(error),
     };
     sent.accepted.durable.await.map_err(|_| Error::Unavailable)?;
-    let notice = match (sent.copy, visit.settings.preferences.undo_seconds) {
-        (KeptCopy::Held, Some(seconds)) => Notice::Held(HeldMessage { id: sent.accepted.id, seconds }),
+    let notice = match (sent.copy, work.hold) {
+        (KeptCopy::Held, Some(time)) => {
+            let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+            Notice::Held(HeldMessage { id: sent.accepted.id, seconds })
+        }
         (KeptCopy::None, _) => Notice::text(
             "The message was sent, but your mail file has no room for a copy. Delete messages and empty the trash.",
         ),

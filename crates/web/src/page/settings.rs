@@ -15,6 +15,7 @@ use crate::layout::Layout;
 use crate::limits::PAGE_SIZE_DEFAULT;
 use crate::notice::Notice;
 use crate::page::preferences::{self, PreferencesForm};
+use crate::shown_time::ShownZone;
 use crate::visit::Visit;
 use crate::{personal_settings, shown_text, shown_time};
 
@@ -54,7 +55,8 @@ pub(crate) async fn show(visit: Visit) -> Result<Response> {
 /// Answers with the settings. With preferences that were typed and not saved, they and the reason are shown.
 pub(crate) async fn page(visit: &Visit, refused: Option<(PreferencesForm, String)>) -> Result<Response> {
     let caller = visit.caller.clone();
-    let preferences = visit.settings.preferences.clone();
+    let settings = visit.settings().await?;
+    let preferences = settings.preferences.clone();
     let read = visit.service.run(&visit.caller, "settings", move |backend| {
         let account = backend.account(&caller)?;
         let file = backend.open(&caller)?;
@@ -76,7 +78,7 @@ pub(crate) async fn page(visit: &Visit, refused: Option<(PreferencesForm, String
     };
     let sessions = visit.service.services.authenticator.sessions().list(Some(visit.caller.login()));
     let page = SettingsPage {
-        layout: visit.layout("Settings"),
+        layout: visit.frame().layout("Settings", &settings.zone),
         preferences,
         failure,
         zones: shown_time::names(),
@@ -86,13 +88,13 @@ pub(crate) async fn page(visit: &Visit, refused: Option<(PreferencesForm, String
         used: shown_text::size(quota.used_bytes),
         limit: quota.limit_bytes.map(shown_text::size),
         percent: quota.limit_bytes.map_or(0, |limit| quota.used_bytes.saturating_mul(100) / limit.max(1)),
-        sessions: sessions.iter().map(|session| row(visit, session)).collect(),
+        sessions: sessions.iter().map(|session| row(visit, session, &settings.zone)).collect(),
     };
     Ok(answer::page(status, &page))
 }
 
-fn row(visit: &Visit, session: &Session) -> SessionRow {
-    let time = |time: Timestamp| visit.settings.zone.minute(time);
+fn row(visit: &Visit, session: &Session, zone: &ShownZone) -> SessionRow {
+    let time = |time: Timestamp| zone.minute(time);
     let client = shown_text::shortened(&shown_text::on_one_line(&session.client.description), 100);
     SessionRow {
         name: session.id.name(),

@@ -1,5 +1,7 @@
 //! Preferences: time zone, page size, signature, and the undo of sending.
 
+use std::sync::atomic::Ordering;
+
 use axum::http::StatusCode;
 use base::{Name, UidSet, ViewId};
 use mail::mailbox::MailOptions;
@@ -141,6 +143,21 @@ async fn all_times_are_in_the_time_zone() {
     for path in ["/lite/", "/lite/search?q=late", &format!("{}/conversation", list.link("Late"))] {
         let page = browser.get(path).await;
         assert_eq!(hour(&page), (before + 9) % 24, "{path}: {}", page.text());
+    }
+}
+
+#[tokio::test]
+async fn pages_read_the_preferences_in_the_job_that_reads_the_mail_file() {
+    let world = World::new();
+    let uid = world.put("ann", "INBOX", "From: bob@acme.test\r\nSubject: x\r\n\r\ny");
+    let mut browser = world.logged_in("ann").await;
+    let list = format!("/lite/folder/{}", world.folder("ann", "INBOX"));
+    let message = format!("{list}/{uid}");
+    for path in [&list, &message, &format!("{message}/conversation"), "/lite/folders", "/lite/search"] {
+        let before = world.backend.opened.load(Ordering::SeqCst);
+        let page = browser.get(path).await;
+        assert!(page.has("Times are in UTC."), "{path}: {}", page.text());
+        assert_eq!(world.backend.opened.load(Ordering::SeqCst) - before, 1, "{path}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -160,6 +160,8 @@ pub struct Backend {
     pub submitted: Mutex<Vec<SubmissionRequest>>,
     /// `true` if submission refuses everything.
     pub is_refusing: AtomicBool,
+    /// Number of times that a mail file was opened, which each job does once.
+    pub opened: AtomicUsize,
 }
 
 fn short_name(name: &str) -> String {
@@ -173,6 +175,7 @@ impl WebBackend for Backend {
     }
 
     fn open(&self, caller: &Caller) -> Result<MailFile, BackendError> {
+        self.opened.fetch_add(1, Ordering::SeqCst);
         let path = format!("mail/{}.nsf", short_name(caller.login()));
         self.mail.open(&path, &caller.identity).map_err(|_| BackendError::Unavailable)
     }
@@ -349,8 +352,13 @@ impl World {
         let pool = WorkerPool::new(&pool, clock.clone()).expect("threads can be started");
         let router =
             MailRouter::open(Arc::clone(&mail), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
-        let backend = Backend { mail, router, submitted: Mutex::default(), is_refusing: AtomicBool::new(false) };
-        let backend = Arc::new(backend);
+        let backend = Arc::new(Backend {
+            mail,
+            router,
+            submitted: Mutex::default(),
+            is_refusing: AtomicBool::default(),
+            opened: AtomicUsize::default(),
+        });
         let options = ServiceOptions {
             hostname: HOSTNAME.to_owned(),
             message_bytes_max: 1 << 20,
