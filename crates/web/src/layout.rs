@@ -2,29 +2,20 @@
 //!
 //! The style sheet is compiled in. Its address has a hash of its bytes, so browsers may keep it for ever.
 
+use http::static_file::content_hash;
+
 use crate::notice::ShownNotice;
 use crate::shown_time::ShownZone;
 
 /// The style sheet.
 pub const STYLE: &str = include_str!("../templates/style.css");
 
-/// The hash of the style sheet (FNV-1a). It distinguishes versions, and protects nothing.
-const STYLE_HASH: u64 = hash(STYLE.as_bytes());
+const STYLE_HASH: u64 = content_hash(STYLE.as_bytes());
 
 /// Returns the name of the style sheet.
 #[must_use]
 pub fn style_name() -> String {
     format!("{STYLE_HASH:016x}.css")
-}
-
-const fn hash(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut index = 0;
-    while index < bytes.len() {
-        hash = (hash ^ bytes[index] as u64).wrapping_mul(0x0100_0000_01b3);
-        index += 1;
-    }
-    hash
 }
 
 /// The frame of a page.
