@@ -12,6 +12,8 @@ HEBREW_NAME = "דוד לוי"
 # A PNG with one pixel.
 PIXEL = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63fcffff3f030005fe02fea7"
                       "350ef20000000049454e44ae426082")
+# The subject of a message that `pages.mjs` confirms.
+CONFIRMED_SUBJECT = "Confirmation wanted"
 LONG_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 3
 
 
@@ -55,7 +57,15 @@ def for_pages(login):
         letter((LONG_WORD, "long@b.test"), login, LONG_WORD, f"{LONG_WORD}\r\nhttps://b.test/{'path' * 60}\r\n"),
         letter(("Bob", "bob@b.test"), f"{login}, {', '.join(f'person{number}@long-domain-name.b.test' for number in range(40))}", "Many recipients", "Hello."),
         letter(("", "nobody@b.test"), login, "", "A message without a subject."),
+        letter(("Bob", "bob@b.test"), login, CONFIRMED_SUBJECT, "Please confirm.", fields=requested("bob@b.test", "<bob@b.test>")),
+        letter(("Bob", "bob@b.test"), login, "Confirmation to another address", "Please confirm.", fields=requested(f"{LONG_WORD[:32]}@b.test", "<bob@b.test>")),
+        letter(("Bob", "bob@b.test"), login, "Confirmation to an unknown sender", "Please confirm.", fields=requested("bob@b.test")),
     ]
+
+
+def requested(address, return_path=None):
+    """Returns the fields that ask to confirm that the message was displayed."""
+    return {"Disposition-Notification-To": address} | ({"Return-Path": return_path} if return_path else {})
 
 
 def append(server, login, password, folder, messages, flags=""):

@@ -2,7 +2,7 @@
 
 A seed is one message. It determines its choices (`Plan`): who sends it how often, from one or two tabs with the same draft, at
 which moments, whose answer is lost and whose request is cut, whether the draft is saved meanwhile, and for messages that wait
-(JMAP, HOLDFOR), at which moment around its release it is withdrawn. Ten seeds share one life of the server, each with a
+(JMAP with HOLDFOR, or a form whose sending can be undone), at which moment around its release it is withdrawn. Ten seeds share one life of the server, each with a
 sender of its own. Their first one determines when it is killed (`kill -9`), or that it is not. `DOUBLET_SEED=N` begins
 with seed N; the order in which threads run is not repeatable.
 
@@ -10,6 +10,7 @@ Then, and once more after the senders have repeated what had no answer, and have
 
 - A message has arrived at both recipients once, or it is a draft; at last it has arrived, unless it was withdrawn.
 - An answer that it was sent, saved or withdrawn is true.
+- The form of a message that was withdrawn, from an old page of the composer, comes back and sends nothing.
 - The copy in the folder with sent messages is there as often as the message, has the bytes of the recipients' messages but for
   the fields that the server puts before them, and all files are whole.
 """
@@ -39,6 +40,11 @@ DELIVERY_TIME_MAX_S = 30
 # The fields that the server puts before a message.
 ADDED_FIELDS = {"return-path", "received", "dkim-signature"}
 SENT, BEFORE, SAVED = ("The message was sent.", "This message was sent before. It was not sent again.", "The draft was saved.")
+WITHDRAWN, TOO_LATE = "The message was not sent. It is a draft again.", "It is too late: the message was sent."
+# The beginning of a notice with the undo of sending. The rest is the time and the identifier of the message.
+HELD = "h."
+# What the composer says of a form whose message was withdrawn.
+OLD = "The message of this form was withdrawn"
 # What the composer says of a form with the identifier of one that was sent, but with another text: that of another tab.
 OTHER = "This one was not sent."
 # What the server says when it cannot do something now: too many requests of the account, or it is about to end.
@@ -55,16 +61,19 @@ class Plan:
     def __init__(self, seed):
         dice = random.Random(f"once {seed}")
         self.seed, self.subject = seed, f"once-{seed:07}"
-        self.is_form = dice.random() < 0.7
+        self.kind = dice.choices(("form", "held", "jmap"), (4, 3, 3))[0]
         self.file = dice.randbytes(dice.choice((0, 0, 10, 5_000, 60_000)))
-        if self.is_form:
-            self.is_saved = dice.random() < 0.6
+        # For how long the message waits.
+        self.hold_s = {"form": (0,), "held": (1, 1, 2), "jmap": (0, 1, 1, 2)}[self.kind]
+        self.hold_s = dice.choice(self.hold_s)
+        self.is_saved = dice.random() < 0.6
+        self.tabs = 1
+        if self.kind == "form":
             self.tabs = 2 if self.is_saved and dice.random() < 0.5 else 1
             verbs = [dice.choice(("send", "lose", "double"))]
             verbs += dice.choices(("send", "lose", "cut", "save", "double"), k=dice.randrange(3))
             self.actions = [(dice.uniform(0, STORM_S), verb, dice.randrange(self.tabs), dice.random()) for verb in verbs]
         else:
-            self.hold_s = dice.choice((0, 1, 1, 2))
             self.verb = dice.choice(("send", "send", "lose", "double"))
             # Relative to the moment at which the message is released.
             self.undo_s = dice.uniform(-0.5, 0.4) if self.hold_s and dice.random() < 0.8 else None
@@ -79,10 +88,11 @@ class Kill:
 
     def __init__(self, seed, plans):
         dice = random.Random(f"kill {seed}")
-        holds = [plan.hold_s for plan in plans if not plan.is_form]
-        moments = [None, dice.uniform(0, STORM_S), dice.uniform(0, STORM_S), dice.uniform(0, STORM_S)]
+        holds = [plan.hold_s for plan in plans if plan.hold_s]
+        moments = [None, *(dice.uniform(0, STORM_S) for _ in range(3))]
         if holds:
-            moments.append(max(holds) + dice.uniform(-0.5, 0.5))
+            # As often around the releases and the withdrawals.
+            moments += [max(holds) + dice.uniform(-0.5, 0.5) for _ in range(3)]
         self.after_s = dice.choice(moments)
 
 
@@ -121,7 +131,7 @@ class Play:
 
     def live(self, seed, plans):
         """Plays the seeds of one life of the server."""
-        makers = [Form if plan.is_form else Submission for plan in plans]
+        makers = [{"form": Form, "held": HeldForm, "jmap": Submission}[plan.kind] for plan in plans]
         letters = [maker(self, sender, plan) for maker, sender, plan in zip(makers, self.senders, plans)]
         letters = self.each(letters, lambda letter: letter.prepare(), seed)
         kill = Kill(seed, plans)
@@ -219,9 +229,12 @@ class Form(Letter):
         self.tabs = []
         self.saves = 0
         self.is_draft = False
+        # The identifier of a message that waits.
+        self.id = None
 
     def prepare(self):
         """Opens the composer in each tab, and saves the draft before if there is one."""
+        self.set_undo(self.plan.hold_s)
         files = [("file", "file.bin", self.plan.file)] if self.plan.file else []
         fields = dict(Forms.fields(self.sender.page("/lite/compose"), "/lite/compose"))
         fields |= {"to": ", ".join(RECIPIENTS), "subject": self.plan.subject, "body": "text of tab 0"}
@@ -234,6 +247,13 @@ class Form(Letter):
         self.is_draft = True
         opened = dict(Forms.fields(self.sender.page(answer.fields["Location"]), "/lite/compose"))
         self.tabs = [(opened | {"body": f"text of tab {number}"}, []) for number in range(self.plan.tabs)]
+
+    def set_undo(self, seconds):
+        """Chooses for how long sending can be undone."""
+        fields = dict(Forms.fields(self.sender.page("/lite/settings"), "/lite/settings")) | {"undo": str(seconds or ""), "do": "preferences"}
+        answer = self.sender.post("/lite/settings", fields)
+        if answer.notice() != "The preferences were saved.":
+            raise Wrong(f"the preferences were not saved: {answer.status} {answer.text()[:500]}")
 
     def post(self, fields, files, button):
         """Sends the form. Raises `Lost` if there is no answer."""
@@ -276,11 +296,13 @@ class Form(Letter):
             return
         said = answer.notice() or f"{answer.status} {' '.join(re.findall(r'role=.alert.><p>([^<]*)', answer.text()))}"
         self.said.append(f"{button}: {said}")
-        self.has_promise |= said in (SENT, BEFORE)
+        is_held = said.startswith(HELD) and self.plan.hold_s > 0
+        self.id = said.rpartition(".")[2] if is_held else self.id
+        self.has_promise |= is_held or said in (SENT, BEFORE)
         self.is_draft |= said == SAVED
         is_refused = answer.status == 422 and (button == "save" or any(text in said for text in ("Nothing was sent", OTHER)))
         is_damaged = answer.status == 400 and button == "save" and "attachments are not here" in answer.text()
-        if said not in (SENT, BEFORE, SAVED) and answer.status not in NOT_NOW and not is_refused and not is_damaged:
+        if said not in (SENT, BEFORE, SAVED) and not is_held and answer.status not in NOT_NOW and not is_refused and not is_damaged:
             self.said.append(f"not expected: {answer.text()[:2000]}")
 
     def check(self):
@@ -337,6 +359,104 @@ class Form(Letter):
         if number is None:
             return []
         return re.findall(rf'href="(/lite/compose\?draft=\d+)">{self.plan.subject}<', self.sender.page(f"/lite/folder/{number}"))
+
+
+class HeldForm(Form):
+    """A message that is sent with the form of the web mail, waits there, and is perhaps withdrawn."""
+
+    def __init__(self, play, sender, plan):
+        super().__init__(play, sender, plan)
+        self.undone = None
+        self.is_withdrawn = False
+
+    def storm(self, start):
+        """Sends the message, and withdraws it at its moment."""
+        self.play.count(f"held {self.plan.verb}")
+        fields, files = self.tabs[0]
+        if self.plan.verb == "lose":
+            self.sender.leave("/lite/compose", *multipart([*fields.items(), ("do", "send")], files), None)
+        twin = threading.Thread(target=self.attempt, args=(fields, files, "send"))
+        if self.plan.verb == "double":
+            twin.start()
+        self.attempt(fields, files, "send")
+        if self.plan.verb == "double":
+            twin.join()
+        released = time.monotonic() + self.plan.hold_s
+        if self.plan.undo_s is not None and self.id:
+            pause(released + self.plan.undo_s)
+            self.undo()
+
+    def undo(self):
+        """Presses the button that withdraws the message, and records the answer."""
+        try:
+            answer = self.sender.post("/lite/compose/undo", [("token", self.tabs[0][0]["token"]), ("id", self.id)])
+        except Lost:
+            self.said.append("undo: no answer")
+            return
+        said = answer.notice() or answer.status
+        self.said.append(f"undo: {said}")
+        self.undone = {WITHDRAWN: True, TOO_LATE: False}.get(said)
+        if self.undone is None and said not in NOT_NOW:
+            raise Wrong(f"the undo was answered with {answer.status} {answer.text()[:2000]}")
+
+    def check(self):
+        """Checks the message after the storm. One that was accepted arrives, or it was withdrawn and is a draft."""
+        unexpected = [text for text in self.said if text.startswith("not expected")]
+        if unexpected:
+            raise Wrong(unexpected[0])
+        arrived, drafts, copies = self.settled()
+        if len(drafts) + bool(arrived) > 1 or (self.has_promise or self.is_draft) and not arrived and not drafts:
+            raise Wrong(f"there are {len(drafts)} drafts, and {len(arrived)} messages have arrived")
+        if self.undone is not None and self.undone == bool(arrived):
+            raise Wrong(f"the undo was answered with {self.undone}, and {len(arrived)} messages have arrived")
+        self.is_withdrawn = self.id is not None and not arrived
+        if self.is_withdrawn and not any(text.startswith("undo") for text in self.said):
+            raise Wrong("it was acknowledged, and is a draft, and nobody has withdrawn it")
+        self.check_files([*drafts, *arrived])
+        if arrived:
+            self.check_copy(copies, arrived)
+        elif copies:
+            raise Wrong("there is a copy of a message that was not sent")
+        self.play.count("withdrawn from a form" if self.is_withdrawn else "held and not withdrawn")
+
+    def settled(self):
+        """Returns what `observe` does, when the message no longer waits. Its recipients get it one after another."""
+        end = time.monotonic() + DELIVERY_TIME_MAX_S
+        while True:
+            try:
+                arrived, drafts, copies = self.observe()
+                if arrived or not copies:
+                    return arrived, drafts, copies
+                reason = Wrong("there is a copy, and it has not arrived")
+            except Wrong as wrong:
+                reason = wrong
+            if time.monotonic() > end:
+                raise reason
+            time.sleep(0.05)
+
+    def finish(self):
+        """Repeats the form. The old form of a message that was withdrawn is refused before and after the draft is sent."""
+        self.set_undo(0)
+        if not self.is_withdrawn:
+            super().finish()
+            return
+        self.repeat_old()
+        paths = self.draft_paths()
+        if len(paths) != 1:
+            raise Wrong(f"it was withdrawn, and there are {len(paths)} drafts")
+        self.repeat(dict(Forms.fields(self.sender.page(paths[0]), "/lite/compose")), [], False)
+        self.repeat_old()
+        arrived = self.arrived()
+        self.check_files(arrived)
+        self.check_copy(self.sender.messages("Sent", self.plan.subject), arrived)
+        self.play.expected[self.plan.subject] = 1
+
+    def repeat_old(self):
+        """Sends the form of the message that was withdrawn, without its files, which would be saved with a draft."""
+        fields = {name: value for name, value in self.tabs[0][0].items() if name not in ("keep", "draft")}
+        answer = self.post(fields, [], "send")
+        if answer.status != 422 or OLD not in answer.text() or OTHER not in answer.text():
+            raise Wrong(f"the old form was answered with {answer.notice() or answer.text()[:2000]!r}")
 
 
 class Submission(Letter):

@@ -1,5 +1,5 @@
 // Every page of the lite web mail in every state that looks different, checked for accessibility (`accessibility.mjs`): with
-// and without rows, with the errors of forms, with notices and questions. `run.py` has filled the mail files of two people:
+// and without rows, with the errors of forms, with notices and questions, and after the end of the session. `run.py` has filled the mail files of two people:
 // the first has messages of all kinds, the second has none and sets up a second step. Its login follows the program of the
 // browser. The pages are those of the table in `docs/lite.md`.
 
@@ -66,6 +66,7 @@ async function checkLists(page) {
   await check(page, "list, first page");
   await follow(page, "Next");
   await check(page, "list, second page");
+  await checkConversationLists(page);
   for (const name of ["Drafts", "Sent", "Empty"]) {
     await openFolder(page, name);
     await check(page, `list ${name}`);
@@ -78,6 +79,40 @@ async function checkLists(page) {
   await page.goto(`${base}/lite/folder/4000000000`);
   await check(page, "error of a folder that does not exist");
   return inbox;
+}
+
+// The folder "Many" has one conversation, and the inbox one with two messages and others with one.
+async function checkConversationLists(page) {
+  await openFolder(page, "Many");
+  await follow(page, "Show conversations");
+  await assertText(page, "1 conversation");
+  await check(page, "list of one conversation");
+  await openFolder(page, "Inbox");
+  await follow(page, "Show conversations");
+  await assertText(page, "All messages of the selected conversations in this folder");
+  await check(page, "list of conversations");
+  await page.getByLabel("Re: Plan").check();
+  await press(page, "Flag");
+  await assertText(page, "2 messages are flagged.");
+  await check(page, "list of conversations with a notice");
+  await follow(page, "Subject");
+  await check(page, "list of conversations in another order");
+  await follow(page, "2 messages");
+  await check(page, "conversation of a row");
+}
+
+async function checkConfirmation(page, inbox) {
+  for (const [subject, text] of [["Confirmation to another address", "but the message came from"], ["Confirmation to an unknown sender", "does not show that it came from there"]]) {
+    await page.goto(inbox);
+    await follow(page, subject);
+    await assertText(page, text);
+  }
+  await page.goto(inbox);
+  await follow(page, "Confirmation wanted");
+  await press(page, "Send a confirmation");
+  await assertText(page, "The confirmation was sent.");
+  assert.equal(await page.getByRole("button", { name: "Send a confirmation" }).count(), 0, "it is offered once");
+  await check(page, "message that was confirmed");
 }
 
 async function checkMessages(page, inbox) {
@@ -125,6 +160,58 @@ async function checkComposer(page, inbox) {
   await press(page, "Send");
   await assertText(page, "he form is damaged");
   await check(page, "error of a form");
+}
+
+async function write(page, subject) {
+  await page.getByLabel("To", { exact: true }).fill(login);
+  await page.getByLabel("Subject").fill(subject);
+}
+
+async function checkUndoOfSending(page) {
+  await page.goto(`${base}/lite/settings`);
+  await page.getByLabel(/^Seconds in which sending can be undone/).fill("120");
+  await press(page, "Save");
+  await page.goto(`${base}/lite/compose`);
+  const form = await page.locator("input[name=form]").getAttribute("value");
+  await write(page, "Withdrawn");
+  await press(page, "Send");
+  await assertText(page, "The message will be sent in 120 seconds.");
+  await check(page, "notice with the undo of sending");
+  await press(page, "Undo");
+  await assertText(page, "It is a draft again.");
+  await check(page, "composer of a message that was withdrawn");
+  await page.goto(`${base}/lite/compose`);
+  await page.evaluate((old) => document.querySelector("input[name=form]").setAttribute("value", old), form);
+  await write(page, "Withdrawn");
+  await press(page, "Send");
+  await assertText(page, "The message of this form was withdrawn");
+  await check(page, "composer, form of a message that was withdrawn");
+}
+
+async function checkEndedSession(inbox) {
+  const context = await browser.newContext({ bypassCSP: true });
+  const page = await enterAs(context, login, password);
+  await page.goto(`${base}/lite/compose`);
+  await write(page, "Typed before");
+  await context.clearCookies();
+  await press(page, "Send");
+  await assertText(page, "Nothing was sent or saved.");
+  await check(page, "composer after the end of the session");
+  const [tab] = await Promise.all([context.waitForEvent("page"), follow(page, "Log in in a new tab")]);
+  await tab.getByLabel("Name or address").fill(login);
+  await tab.getByLabel("Password").fill(password);
+  await press(tab, "Log in");
+  await tab.getByRole("navigation", { name: "Mail", exact: true }).waitFor();
+  await press(page, "Go on with the message");
+  await assertText(page, "You have logged in again");
+  assert.equal(await page.getByLabel("Subject").inputValue(), "Typed before");
+  await check(page, "composer in another session");
+  await page.goto(inbox);
+  await context.clearCookies();
+  await press(page, "Mark as read");
+  await assertText(page, "Nothing was changed.");
+  await check(page, "login after the end of the session");
+  await context.close();
 }
 
 async function checkFolders(page) {
@@ -233,8 +320,11 @@ try {
   const page = await enterAs(await browser.newContext({ bypassCSP: true }), login, password);
   const inbox = await checkLists(page);
   const subjects = await checkMessages(page, inbox);
-  assert.ok(subjects.length >= 7, `${subjects.length} messages`);
+  assert.ok(subjects.length >= 10, `${subjects.length} messages`);
+  await checkConfirmation(page, inbox);
   await checkComposer(page, inbox);
+  await checkUndoOfSending(page);
+  await checkEndedSession(inbox);
   await checkFolders(page);
   await checkSearch(page);
   await checkAddresses(page);

@@ -9,7 +9,7 @@
 | `hostile` | Chromium, scripts on | the corpus of hostile messages in every form, with a canary (`hostile.mjs`, `corpus.py`); with `DOUBLET_SOAK` all of them |
 | `mailbox` | Chromium, scripts off | a mailbox of 3,000 messages, with `DOUBLET_SOAK` of 100,000 (`mailbox.mjs`) |
 | `sending` | Chromium, scripts off | sending while the server is killed (`sending.mjs`, `sending.py`) |
-| `once` | none | 20 seeds of sending once: lost answers, two tabs, kills, undo; with `DOUBLET_SOAK` 1,000 (`once.py`) |
+| `once` | none | 20 seeds of sending once: lost answers, two tabs, kills, undo in forms and JMAP; with `DOUBLET_SOAK` 1,000 (`once.py`) |
 | `moving` | none | 2,000 messages are moved while the server is killed, with `DOUBLET_SOAK` 50,000 (`moving.py`) |
 | `waiting` | none | attachments that wait while the server ends (`waiting.py`) |
 | `lynx`, `w3m` | these | login and inbox |
