@@ -161,10 +161,12 @@ fn setting_states(
         let note = profile.load(&view.snapshot)?;
         Ok::<_, MethodError>(state::format(modseq_of(note.as_ref()), &view.snapshot))
     };
+    let locked = account.file.mail().options().locked_preferences.digest();
+    let preferences = state_of(profile::personal(PREFERENCES_PROFILE, account)?)?;
     let identities = IdentityList::load(services, caller, account, &view.snapshot)?;
     let states = [
         ("Identity", identities.state(&view.snapshot)),
-        ("Preferences", state_of(profile::personal(PREFERENCES_PROFILE, account)?)?),
+        ("Preferences", state::with_mark(&preferences, locked.as_deref())),
         ("VacationResponse", state_of(Profile::shared(profile::OUT_OF_OFFICE))?),
     ];
     Ok(states.map(|(name, state)| (name.to_owned(), state)).into())

@@ -4,6 +4,9 @@
 //! answer of a `/changes` has more objects than the client wants, its new state names the state from which the client
 //! came, the one to which the answer belongs, and the last object that was told: the next answer continues there. All
 //! objects are told as of the same later state, so no object is told as changed that was not told as created.
+//!
+//! Objects that show settings of the operator change without a change of the mail file. Their state has a mark of these
+//! settings, too.
 
 use base::Modseq;
 use mail::mailbox::MailSnapshot;
@@ -71,6 +74,22 @@ impl State {
             Some(part) => format!("{known}.{}.{}", format(part.until, snapshot), part.after),
         }
     }
+}
+
+/// Adds the mark of the settings of the operator to a state. Without settings, a state has no mark.
+#[must_use]
+pub fn with_mark(state: &str, mark: Option<&str>) -> String {
+    mark.map_or_else(|| state.to_owned(), |mark| format!("{state}-{mark}"))
+}
+
+/// Parses a state that may have a mark ([`with_mark`]), and returns both. Errors are those of [`State::parse`].
+pub fn parse_marked<'t>(text: &'t str, snapshot: &MailSnapshot<'_>) -> Result<(Modseq, Option<&'t str>), MethodError> {
+    let Some((state, mark)) = text.split_once('-') else { return Ok((State::parse_whole(text, snapshot)?, None)) };
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if mark.is_empty() || !mark.bytes().all(is_digit) {
+        return Err(MethodError::new("cannotCalculateChanges"));
+    }
+    Ok((State::parse_whole(state, snapshot)?, Some(mark)))
 }
 
 /// Returns the state of a type whose last change has a modseq.

@@ -25,6 +25,9 @@ pub const PREFERENCES: [&str; 9] = [
     "webMode",
 ];
 
+/// Number of hexadecimal digits of [`LockedPreferences::digest`].
+const LOCKED_DIGEST_DIGITS: usize = 8;
+
 /// The values of a preference.
 #[derive(Clone, Copy, Debug)]
 pub enum PreferenceKind {
@@ -119,6 +122,21 @@ impl LockedPreferences {
     #[must_use]
     pub fn items(&self) -> Vec<(&'static str, Item)> {
         self.values.iter().filter_map(|(name, value)| Some((*name, item(name, value)?))).collect()
+    }
+
+    /// Returns a short text that depends on the names, values and order, or `None` if nothing is locked. States of
+    /// preferences have it, because the values that people see change with it.
+    #[must_use]
+    pub fn digest(&self) -> Option<String> {
+        if self.values.is_empty() {
+            return None;
+        }
+        let mut hasher = blake3::Hasher::new();
+        for (name, value) in &self.values {
+            // No name and no value has a zero byte.
+            hasher.update(name.as_bytes()).update(b"\0").update(value.as_bytes()).update(b"\0");
+        }
+        Some(hasher.finalize().to_hex()[..LOCKED_DIGEST_DIGITS].to_owned())
     }
 
     /// Returns the names of the locked preferences.
@@ -255,6 +273,10 @@ mod tests {
         assert_eq!(locked.names().collect::<Vec<_>>(), ["undoSeconds", "timeZone"]);
         let changes = [("undoSeconds", Some("20".to_owned())), ("language", Some("de".to_owned()))];
         assert_eq!(changed_items(None, &changes, &locked), Ok(vec![Item::text("Language", "de")]));
+        let digest = |text| LockedPreferences::parse(text).expect("it is valid").digest();
+        assert_eq!((digest(""), digest("pageSize=20")), (None, digest(" pageSize = 20,")));
+        assert_ne!(digest("pageSize=20"), digest("pageSize=30"));
+        assert_ne!(digest("pageSize=20"), digest("pageSize=20,language=de"));
         for wrong in ["undoSeconds", "undoSeconds=x", "colour=red", "language=de,language=fr"] {
             assert!(LockedPreferences::parse(wrong).is_err(), "{wrong}");
         }

@@ -19,6 +19,7 @@ const TYPE: Singleton = Singleton {
     properties: &PREFERENCES,
     server_set: &[("locked", |account| account.file.mail().options().locked_preferences.names().collect())],
     locked: |account| account.file.mail().options().locked_preferences.items(),
+    mark: |account| account.file.mail().options().locked_preferences.digest(),
     read,
     write,
 };

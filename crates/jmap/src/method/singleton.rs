@@ -12,7 +12,7 @@ use super::get_call::GetCall;
 use super::set_call::SetCall;
 use crate::account::Account;
 use crate::arguments::Arguments;
-use crate::changes::{self, ChangeSet, ChangesCall};
+use crate::changes::{self, ChangesCall};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
@@ -38,6 +38,8 @@ pub(super) struct Singleton {
     pub(super) server_set: &'static [ServerProperty],
     /// Returns the properties that the operator has set, with their items. Clients cannot change them.
     pub(super) locked: fn(&Account) -> Vec<(&'static str, Item)>,
+    /// Returns the mark of the properties that the operator has set, which is a part of the state.
+    pub(super) mark: fn(&Account) -> Option<String>,
     /// Returns the value of a property that clients set.
     pub(super) read: fn(&[Item], &str) -> Value,
     /// Checks a value, and returns the item that stores it, unless it is the default.
@@ -58,7 +60,7 @@ impl Singleton {
         let note = self.profile_of(&account)?.load(&snapshot)?;
         let object = Value::Object(self.object(&account, note.as_ref()));
         let wanted = call.wanted(context, || vec![ID.to_owned()])?;
-        let state = state::format(modseq_of(note.as_ref()), &snapshot);
+        let state = self.marked(&account, &state::format(modseq_of(note.as_ref()), &snapshot));
         call.answer(context, &state, wanted, |id| Ok((id == ID).then(|| object.clone())))
     }
 
@@ -68,13 +70,19 @@ impl Singleton {
         let account = context.account(&call.account_id)?;
         let view = context.view(&account)?;
         let current = modseq_of(self.profile_of(&account)?.load(&view.snapshot)?.as_ref());
-        let state = state::format(current, &view.snapshot);
+        let state = self.marked(&account, &state::format(current, &view.snapshot));
         if call.since == state {
             return Ok(changes::none(&call, &state));
         }
-        changes::answer(&call, &view, current, |_, _, _| {
-            Ok(ChangeSet { updated: [ID.to_owned()].into(), ..ChangeSet::default() })
-        })
+        let (since, mark) = state::parse_marked(&call.since, &view.snapshot)?;
+        let is_changed = since < current || mark != (self.mark)(&account).as_deref();
+        // A client may know a state that is later than the last change of the type.
+        let state = self.marked(&account, &state::format(current.max(since), &view.snapshot));
+        let mut reply = changes::none(&call, &state);
+        if is_changed {
+            reply.insert("updated".to_owned(), json!([ID]));
+        }
+        Ok(reply)
     }
 
     /// Runs `/set`.
@@ -85,7 +93,8 @@ impl Singleton {
         if !self.is_personal && account.grant.level() < AclLevel::Editor {
             return Err(MethodError::described("forbidden", "only an Editor of the mail file may change this"));
         }
-        let to_state = |modseq: Modseq| account.file.database().modseq_to_client(modseq).to_string();
+        let modseq_text = |modseq: Modseq| account.file.database().modseq_to_client(modseq).to_string();
+        let to_state = |modseq: Modseq| self.marked(&account, &modseq_text(modseq));
         let mut updated: Vec<(&String, Result<Value, SetError>)> = Vec::new();
         let profile = self.profile_of(&account)?;
         let states = profile::update(context, &account, &profile, |note| {
@@ -112,6 +121,11 @@ impl Singleton {
         add_outcomes(&mut reply, ["updated", "notUpdated"], updated.into_iter());
         add_destroyed(&mut reply, call.destroy.iter().map(|id| (id, Err(refused(id)))));
         Ok(reply)
+    }
+
+    /// Adds the mark of the properties that the operator has set to a state.
+    fn marked(&self, account: &Account, state: &str) -> String {
+        state::with_mark(state, (self.mark)(account).as_deref())
     }
 
     fn profile_of(&self, account: &Account) -> MethodResult<Profile> {

@@ -26,6 +26,7 @@ const TYPE: Singleton = Singleton {
     properties: &["isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"],
     server_set: &[],
     locked: |_| Vec::new(),
+    mark: |_| None,
     read,
     write,
 };

@@ -118,9 +118,14 @@ impl World {
 
     /// Restarts the server, without a full-text index and pushes.
     pub fn restart(self) -> Self {
+        self.restart_with(MailOptions::default())
+    }
+
+    /// Restarts the server with settings of the operator, without a full-text index and pushes.
+    pub fn restart_with(self, mail_options: MailOptions) -> Self {
         let Self { sources, services, router, sessions, mail, index, .. } = self;
         drop((services, router, sessions, mail, index));
-        Self::open(sources, WorldOptions::default())
+        Self::open(sources, WorldOptions { mail: mail_options, ..WorldOptions::default() })
     }
 
     fn open(sources_kept: Sources, world_options: WorldOptions) -> Self {
