@@ -1,7 +1,10 @@
 //! The descriptions of all uploads in memory, and which of them must go: those that have expired, and the oldest ones
 //! if there is too much.
+//!
+//! A new upload costs the same whatever others have uploaded: it meets the uploads that go because of it, and no other
+//! ones.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{NoteId, Timestamp};
 use store::Ticket;
@@ -44,6 +47,10 @@ pub(super) struct UploadIndex {
     records: BTreeMap<u64, UploadRecord>,
     numbers: HashMap<UploadKey, u64>,
     logins: HashMap<String, LoginUploads>,
+    /// The arrivals in the order of their times.
+    times: BTreeSet<(Timestamp, u64)>,
+    /// The contents that only uploads have brought, with the number of their uploads.
+    new_contents: HashMap<BlobId, usize>,
     bytes: u64,
     last: u64,
 }
@@ -73,6 +80,10 @@ impl UploadIndex {
         login.numbers.insert(self.last);
         login.bytes += record.size;
         self.bytes += record.size;
+        self.times.insert((record.at, self.last));
+        if record.is_content_new {
+            *self.new_contents.entry(record.blob).or_default() += 1;
+        }
         self.numbers.insert(key, self.last);
         self.records.insert(self.last, record);
     }
@@ -87,7 +98,9 @@ impl UploadIndex {
 
     /// Returns the oldest uploads that have expired, at most `count_max`.
     pub(super) fn expired(&self, now: Timestamp, count_max: usize) -> Vec<UploadRecord> {
-        self.records.values().filter(|record| record.is_expired(now)).take(count_max).cloned().collect()
+        let numbers = self.times.iter().map(|(_, number)| number).take(count_max);
+        let records = numbers.filter_map(|number| self.records.get(number));
+        records.take_while(|record| record.is_expired(now)).cloned().collect()
     }
 
     /// Returns the uploads that go because another one arrives: the oldest ones of its login, and then of all, while
@@ -96,7 +109,7 @@ impl UploadIndex {
         let replaced = self.numbers.get(&(owner.clone(), id.to_owned()));
         let replaced_bytes = replaced.and_then(|number| self.records.get(number)).map_or(0, |record| record.size);
         let replaced_count = usize::from(replaced.is_some());
-        let mut displaced = HashSet::new();
+        let mut displaced = BTreeSet::new();
         let mut bytes_all = self.bytes - replaced_bytes + size;
         if let Some(login) = self.logins.get(&owner.login) {
             let mut bytes = login.bytes - replaced_bytes + size;
@@ -122,17 +135,21 @@ impl UploadIndex {
                 count_all -= 1;
             }
         }
-        self.records.iter().filter(|(number, _)| displaced.contains(number)).map(|(_, record)| record.clone()).collect()
+        displaced.iter().filter_map(|number| self.records.get(number)).cloned().collect()
     }
 
     /// Returns `true` if there is an upload with a content that only uploads have brought.
     pub(super) fn has_new_content(&self, blob: &BlobId) -> bool {
-        self.records.values().any(|record| record.is_content_new && record.blob == *blob)
+        self.new_contents.contains_key(blob)
     }
 
     fn remove_number(&mut self, number: u64) {
         let Some(record) = self.records.remove(&number) else { return };
         self.bytes -= record.size;
+        self.times.remove(&(record.at, number));
+        if record.is_content_new {
+            self.remove_new_content(&record.blob);
+        }
         if let Some(login) = self.logins.get_mut(&record.owner.login) {
             login.numbers.remove(&number);
             login.bytes -= record.size;
@@ -141,6 +158,14 @@ impl UploadIndex {
             }
         }
         self.numbers.remove(&(record.owner, record.id));
+    }
+
+    fn remove_new_content(&mut self, blob: &BlobId) {
+        let Some(count) = self.new_contents.get_mut(blob) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.new_contents.remove(blob);
+        }
     }
 }
 

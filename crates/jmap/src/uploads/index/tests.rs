@@ -99,3 +99,33 @@ fn uploads_expire_in_the_order_of_their_arrival() {
     assert_eq!(expired(10, 9), ["1", "2"]);
     assert_eq!(expired(10, 1), ["1"]);
 }
+
+#[test]
+fn uploads_expire_in_the_order_of_their_times_if_the_clock_was_set_back() {
+    let mut index = UploadIndex::default();
+    let own = owner("ann", "A1");
+    for (id, seconds) in [("1", 20), ("2", 10)] {
+        index.insert(UploadRecord { at: Timestamp(seconds * 1_000_000), ..record(&own, id, 1) });
+    }
+    let expired = index.expired(Timestamp(10 * 1_000_000).after(UPLOAD_LIFETIME), 9);
+    assert_eq!(expired.iter().map(|record| &*record.id).collect::<Vec<_>>(), ["2"]);
+    index.remove(&expired);
+    assert_eq!(index.expired(Timestamp(20 * 1_000_000).after(UPLOAD_LIFETIME), 9).len(), 1);
+}
+
+#[test]
+fn a_content_is_new_while_one_of_its_uploads_has_brought_it() {
+    let mut index = UploadIndex::default();
+    let blob = BlobId([1; 32]);
+    let old = UploadRecord { is_content_new: false, ..record(&owner("eve", "A1"), "1", 1) };
+    index.insert(old);
+    assert!(!index.has_new_content(&blob));
+    let new: Vec<UploadRecord> = ["ann", "bob"].map(|login| record(&owner(login, "A1"), "1", 1)).into();
+    new.iter().for_each(|record| index.insert(record.clone()));
+    index.insert(new[0].clone());
+    index.remove(&new[..1]);
+    assert!(index.has_new_content(&blob), "that of bob");
+    index.remove(&new[1..]);
+    assert!(!index.has_new_content(&blob));
+    assert_eq!((index.records.len(), index.times.len()), (1, 1));
+}
