@@ -110,6 +110,10 @@ pub const UPLOADS_PER_LOGIN_MAX: usize = 1_000;
 /// Number of uploads of all logins. The description of each takes some hundred bytes of memory.
 pub const UPLOADS_STORED_MAX: usize = 100_000;
 
+/// Number of contents of ended uploads that are removed when the disk has space again. Others are removed after the
+/// grace period of the store.
+pub const UPLOADS_LEFT_MAX: usize = 1_000;
+
 /// Number of uploads that one transaction removes.
 pub const UPLOADS_PER_TRANSACTION: usize = 500;
 

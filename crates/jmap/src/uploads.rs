@@ -16,6 +16,7 @@
 
 mod arriving;
 mod index;
+mod leftovers;
 mod note;
 
 use std::ops::Range;
@@ -31,6 +32,7 @@ pub use arriving::ArrivingUpload;
 
 use crate::limits::{MEDIA_TYPE_BYTES_MAX, UPLOADS_PER_TRANSACTION};
 use index::{UploadIndex, UploadRecord};
+use leftovers::{Leftover, Leftovers};
 
 /// Path of the database with the uploads.
 pub const UPLOADS_PATH: &str = "uploads.nsf";
@@ -82,6 +84,8 @@ pub struct Uploads {
     /// The access to the database, which is created with the first upload.
     access: Mutex<Option<Arc<UploadAccess>>>,
     index: Mutex<UploadIndex>,
+    /// The contents that could not be removed when their uploads ended.
+    leftovers: Leftovers,
     /// Held by the thread that changes the database and the index, so that both change in the same order. It is taken
     /// before the index.
     writing: Mutex<()>,
@@ -129,6 +133,7 @@ impl Uploads {
             random,
             access: Mutex::default(),
             index: Mutex::new(index),
+            leftovers: Leftovers::default(),
             writing: Mutex::default(),
         }))
     }
@@ -188,8 +193,9 @@ impl Uploads {
         Ok(Some(stored))
     }
 
-    /// Removes the uploads that have expired. Returns how many there were.
+    /// Removes the uploads that have expired, and what is left of others. Returns how many have expired.
     pub fn remove_expired(&self) -> notes::Result<usize> {
+        self.leftovers.retry(self.databases.store());
         let mut removed = 0;
         loop {
             let _writing = self.writing.lock();
@@ -263,15 +269,13 @@ impl Uploads {
         Ok((stored, displaced))
     }
 
-    /// Removes the contents of uploads that were displaced, if uploads have brought them and nothing else uses them.
-    /// What cannot be removed now is logged: it is removed after the grace period.
+    /// Removes the contents of uploads that were displaced, if uploads have brought them and nothing else uses them,
+    /// and what is left of earlier ones.
     fn give_back(&self, displaced: &[UploadRecord]) {
-        let contents = displaced.iter().filter(|record| record.is_content_new).map(|record| record.blob);
-        let contents: Vec<BlobId> = contents.collect();
+        let contents = displaced.iter().filter(|record| record.is_content_new);
         let store = self.databases.store();
-        if let Err(error) = store.blobs().remove_unused(store, &contents) {
-            tracing::error!(target: "jmap", %error, "the contents of displaced uploads could not be removed");
-        }
+        self.leftovers.retry(store);
+        self.leftovers.remove(store, contents.map(|record| Leftover::Unused(record.blob)));
     }
 
     /// Returns the access to the database of the uploads, which is created if it does not exist.

@@ -144,8 +144,8 @@ impl Drop for UploadReceiver<'_> {
     }
 }
 
-/// Lets a worker remove what has arrived of an upload. If no worker can, the store does it after the grace period,
-/// because nothing may block here.
+/// Lets a worker remove what has arrived of an upload. If no worker can, it is removed after the next upload, because
+/// nothing may block here.
 fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<ArrivingUpload>>>) {
     let of_job = Arc::clone(arriving);
     let queued = pool.spawn(label, move || drop(of_job.lock().take()));

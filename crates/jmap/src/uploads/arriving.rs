@@ -2,14 +2,16 @@
 //!
 //! A small content is kept in memory and stored with its note. A larger one is stored while it arrives, so that it
 //! takes the memory of one chunk of the blob store. An upload that is dropped before it is stored leaves nothing
-//! behind.
+//! behind, if the disk has space for the removal; otherwise it is removed as soon as there is space
+//! ([`super::leftovers`]).
 
 use std::sync::Arc;
 
 use base::Unpaced;
 use store::blob::ArrivedContent;
-use store::blob::unannounced::{CompletingContent, CompletionStep, UnannouncedContent};
+use store::blob::unannounced::UnannouncedContent;
 
+use super::leftovers::Leftover;
 use super::{NewContent, NewUpload, StoredUpload, UploadOwner, Uploads, clean_media_type};
 use crate::limits::UPLOAD_IN_MEMORY_BYTES_MAX;
 
@@ -23,12 +25,11 @@ pub struct ArrivingUpload {
 enum Arriving {
     /// The whole content so far.
     InMemory(Vec<u8>),
-    /// A content whose chunks are in the store.
-    InStore(UnannouncedContent),
-    /// A content that is put in its place.
-    Completing(CompletingContent),
+    /// A content whose chunks are in the store. After a failure, it takes no more steps.
+    InStore(Box<UnannouncedContent>),
+    /// A content that is in its place.
     Complete(ArrivedContent),
-    /// A step has failed, or the upload has ended.
+    /// The upload has ended.
     Ended,
 }
 
@@ -53,7 +54,7 @@ impl ArrivingUpload {
             let databases = &self.uploads.databases;
             let content = std::mem::take(content);
             let arriving = UnannouncedContent::begin(databases.store(), &token, self.uploads.clock.now());
-            self.state = Arriving::InStore(arriving);
+            self.state = Arriving::InStore(Box::new(arriving));
             self.add_stored(&content)?;
         }
         self.length += piece.len() as u64;
@@ -75,20 +76,14 @@ impl ArrivingUpload {
 
     /// Puts a part of the content in its place. Returns `true` when all of it is, so that the upload can be stored.
     pub fn complete_step(&mut self) -> notes::Result<bool> {
-        let completing = match std::mem::replace(&mut self.state, Arriving::Ended) {
-            Arriving::InStore(content) => content.complete()?,
-            Arriving::Completing(completing) => completing,
+        let content = match &mut self.state {
+            Arriving::InStore(content) => content,
+            Arriving::InMemory(_) | Arriving::Complete(_) => return Ok(true),
             Arriving::Ended => return Err(ended()),
-            complete => {
-                self.state = complete;
-                return Ok(true);
-            }
         };
-        self.state = match completing.step()? {
-            CompletionStep::Unfinished(rest) => Arriving::Completing(rest),
-            CompletionStep::Finished(arrived) => Arriving::Complete(arrived),
-        };
-        Ok(matches!(self.state, Arriving::Complete(_)))
+        let Some(arrived) = content.complete_step()? else { return Ok(false) };
+        self.state = Arriving::Complete(arrived);
+        Ok(true)
     }
 
     /// Stores the upload of an owner, with the media type that the client declares.
@@ -97,8 +92,9 @@ impl ArrivingUpload {
         let uploads = Arc::clone(&self.uploads);
         let size = self.length;
         let media_type = clean_media_type(media_type);
-        match std::mem::replace(&mut self.state, Arriving::Ended) {
+        match &mut self.state {
             Arriving::InMemory(bytes) => {
+                let bytes = std::mem::take(bytes);
                 let databases = &uploads.databases;
                 let prepared = databases.blob_prepare(bytes, &Unpaced)?;
                 let store = databases.store();
@@ -109,35 +105,35 @@ impl ArrivingUpload {
             Arriving::Complete(arrived) => {
                 let content = NewContent::Stored(arrived.id());
                 let is_content_new = arrived.is_new();
-                uploads.store(NewUpload { owner, media_type, size, content, is_content_new })
+                let stored = uploads.store(NewUpload { owner, media_type, size, content, is_content_new })?;
+                self.state = Arriving::Ended;
+                Ok(stored)
             }
-            _ => Err(ended()),
+            Arriving::InStore(_) | Arriving::Ended => Err(ended()),
         }
     }
 
-    /// Ends the upload without removing what has arrived, which takes no time. The collector of the store removes it
-    /// after the grace period.
+    /// Ends the upload without removing what has arrived, which takes no time. It is removed after the next upload.
     pub fn leave(mut self) {
-        self.state = Arriving::Ended;
+        if let Some(leftover) = self.take_leftover() {
+            self.uploads.leftovers.remove_later(leftover);
+        }
+    }
+
+    /// Ends the upload. Returns what is to be removed.
+    fn take_leftover(&mut self) -> Option<Leftover> {
+        match std::mem::replace(&mut self.state, Arriving::Ended) {
+            Arriving::InStore(content) => Some(Leftover::Arriving(content)),
+            Arriving::Complete(arrived) if arrived.is_new() => Some(Leftover::Unused(arrived.id())),
+            Arriving::Complete(_) | Arriving::InMemory(_) | Arriving::Ended => None,
+        }
     }
 }
 
 impl Drop for ArrivingUpload {
     fn drop(&mut self) {
-        let removed = match std::mem::replace(&mut self.state, Arriving::Ended) {
-            Arriving::InStore(content) => content.abandon(),
-            Arriving::Completing(completing) => completing.abandon(),
-            Arriving::Complete(arrived) => {
-                let contents = if arrived.is_new() { vec![arrived.id()] } else { Vec::new() };
-                drop(arrived);
-                let store = self.uploads.databases.store();
-                store.blobs().remove_unused(store, &contents).map(drop)
-            }
-            Arriving::InMemory(_) | Arriving::Ended => Ok(()),
-        };
-        if let Err(error) = removed {
-            tracing::error!(target: "jmap", %error, "the content of an upload that broke off was not removed");
-        }
+        let leftover = self.take_leftover();
+        self.uploads.leftovers.remove(self.uploads.databases.store(), leftover);
     }
 }
 

@@ -271,6 +271,11 @@ fn uploads_that_break_off_leave_nothing() {
     arriving.add(&content).expect("a sound store");
     arriving.leave();
     assert_eq!(world.chunks(), 20);
+    assert_eq!(world.uploads.remove_expired().expect("a sound store"), 0);
+    assert_eq!(world.chunks(), 0, "it is removed later");
+    let mut arriving = world.uploads.begin();
+    arriving.add(&content).expect("a sound store");
+    arriving.leave();
     let world = world.restart();
     world.clock.advance(GRACE);
     world.collect();
@@ -284,4 +289,52 @@ fn nothing_is_added_to_a_complete_upload() {
     arriving.add(&noise(1, 300_000)).expect("a sound store");
     while !arriving.complete_step().expect("a sound store") {}
     assert!(arriving.add(b"more").is_err());
+}
+
+/// Lets the disk have space for some more bytes.
+fn limit_disk(world: &World, bytes: u64) {
+    let metrics = world.engine.metrics();
+    let (_, written) = metrics.iter().find(|(name, _)| name == "written-bytes").expect("the engine counts them");
+    world.engine.faults().set_capacity(written + bytes);
+}
+
+#[test]
+fn uploads_that_fail_on_a_full_disk_leave_nothing_when_there_is_space() {
+    let content = noise(1, 5 << 20);
+    // There is space for some chunks, for all of them once, and for a part of the move.
+    let lengths = [3 << 20, (5 << 20) + (1 << 18), 8 << 20];
+    for bytes in lengths {
+        let world = World::new();
+        world.upload(&owner("ann"), b"before");
+        limit_disk(&world, bytes);
+        let mut arriving = world.uploads.begin();
+        let added = content.chunks(100_000).try_for_each(|piece| arriving.add(piece));
+        let completed = added.and_then(|()| {
+            while !arriving.complete_step()? {}
+            Ok(())
+        });
+        assert!(completed.is_err(), "{bytes} bytes");
+        // There is no space for the removal either.
+        limit_disk(&world, 0);
+        drop(arriving);
+        assert!(world.chunks() > 1, "{bytes} bytes");
+        world.engine.faults().free_disk();
+        world.upload(&owner("ann"), b"after");
+        assert_eq!(world.chunks(), 2, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_content_whose_note_does_not_fit_on_the_disk_is_removed_when_there_is_space() {
+    let world = World::new();
+    world.upload(&owner("ann"), b"before");
+    let mut arriving = world.uploads.begin();
+    arriving.add(&noise(1, 600_000)).expect("a sound store");
+    while !arriving.complete_step().expect("a sound store") {}
+    limit_disk(&world, 0);
+    assert!(arriving.store(owner("ann"), "text/plain").is_err());
+    assert_eq!(world.chunks(), 4);
+    world.engine.faults().free_disk();
+    assert_eq!(world.uploads.remove_expired().expect("a sound store"), 0);
+    assert_eq!(world.chunks(), 1);
 }

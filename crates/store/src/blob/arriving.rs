@@ -12,7 +12,7 @@ use base::Timestamp;
 
 use super::arrivals::{Arrival, ArrivedContent};
 use super::id::BlobId;
-use super::unfinished::{MoveStep, MovingChunks, UnfinishedChunks};
+use super::unfinished::{ChunkMove, UnfinishedChunks};
 use crate::error::Result;
 use crate::store::Store;
 
@@ -77,11 +77,10 @@ impl<'s> ArrivingContent<'s> {
             self.restart()?;
             return Ok(None);
         }
-        let mut moving = MovingChunks::new(self.chunks, self.whole, (hash, length));
+        let mut moving = ChunkMove::new(self.whole, (hash, length));
         loop {
-            match moving.step(self.store)? {
-                MoveStep::Unfinished(rest) => moving = rest,
-                MoveStep::Finished(arrived) => return Ok(Some(arrived)),
+            if let Some(arrived) = moving.step(self.store, &self.chunks)? {
+                return Ok(Some(arrived));
             }
         }
     }

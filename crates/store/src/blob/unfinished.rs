@@ -95,6 +95,11 @@ impl UnfinishedChunks {
         Ok(())
     }
 
+    /// Releases the memory of the beginning of the next chunk, before the chunks are removed.
+    pub(super) fn forget_rest(&mut self) {
+        self.rest = Vec::new();
+    }
+
     /// Stores the last chunk. Returns the BLAKE3 hash of the content, and its length.
     pub(super) fn complete(&mut self, store: &Store) -> Result<([u8; 32], u64)> {
         let length = self.length();
@@ -122,9 +127,8 @@ impl UnfinishedChunks {
     }
 }
 
-/// The chunks of a complete content, which are moved to its ID.
-pub(super) struct MovingChunks {
-    chunks: UnfinishedChunks,
+/// The move of the chunks of a complete content to its ID.
+pub(super) struct ChunkMove {
     whole: Arrival,
     hash: [u8; 32],
     length: u64,
@@ -132,62 +136,49 @@ pub(super) struct MovingChunks {
     moved: u32,
 }
 
-impl MovingChunks {
+impl ChunkMove {
     /// Begins to move chunks to the ID of their content, which has a hash and a length.
-    pub(super) fn new(chunks: UnfinishedChunks, whole: Arrival, (hash, length): ([u8; 32], u64)) -> Self {
-        Self { chunks, whole, hash, length, moved: 0 }
+    pub(super) fn new(whole: Arrival, (hash, length): ([u8; 32], u64)) -> Self {
+        Self { whole, hash, length, moved: 0 }
     }
 
     pub(super) fn whole_id(&self) -> BlobId {
         *self.whole.id()
     }
 
-    /// Ends the move, and returns the chunks at their former place.
-    pub(super) fn into_chunks(self) -> UnfinishedChunks {
-        self.chunks
-    }
-
-    /// Moves some chunks. The content exists when this returns it.
-    pub(super) fn step(mut self, store: &Store) -> Result<MoveStep> {
+    /// Moves some chunks. Returns the content when it exists.
+    pub(super) fn step(&mut self, store: &Store, chunks: &UnfinishedChunks) -> Result<Option<ArrivedContent>> {
         let to = self.whole_id();
         let mut batch = Batch::new();
         if self.moved == 0 {
-            batch.put(Table::BlobFree, &collect::free_key(self.chunks.now, &to), &[]);
+            batch.put(Table::BlobFree, &collect::free_key(chunks.now, &to), &[]);
         }
         let is_new = store.get(Table::BlobRef, &head::head_key(&to))?.is_none();
         if is_new {
-            let end = self.chunks.count.min(self.moved + CHUNKS_PER_BATCH);
+            let end = chunks.count.min(self.moved + CHUNKS_PER_BATCH);
             for number in self.moved..end {
-                batch.put(Table::Blob, &chunk::chunk_key(&to, number), &self.moved_chunk(store, number)?);
+                batch.put(Table::Blob, &chunk::chunk_key(&to, number), &self.moved_chunk(store, chunks, number)?);
             }
-            self.moved = end;
-            if end < self.chunks.count {
+            if end < chunks.count {
                 store.commit(&batch)?;
-                return Ok(MoveStep::Unfinished(self));
+                self.moved = end;
+                return Ok(None);
             }
-            store.blobs().add_head(&mut batch, &self.hash, (self.length, self.chunks.stored_length))?;
+            store.blobs().add_head(&mut batch, &self.hash, (self.length, chunks.stored_length))?;
         }
-        chunk::remove_chunks(&mut batch, self.chunks.id());
+        chunk::remove_chunks(&mut batch, chunks.id());
         store.commit(&batch)?;
-        Ok(MoveStep::Finished(ArrivedContent::new(self.whole, is_new)))
+        Ok(Some(ArrivedContent::new(store.blobs().begin_arrival(to), is_new)))
     }
 
     /// Returns the stored form of a chunk under the ID of the content.
-    pub(super) fn moved_chunk(&self, store: &Store, number: u32) -> Result<Vec<u8>> {
+    fn moved_chunk(&self, store: &Store, chunks: &UnfinishedChunks, number: u32) -> Result<Vec<u8>> {
         let cipher = store.blobs().cipher.as_ref();
-        let from = self.chunks.id();
+        let from = chunks.id();
         let missing = || damaged(from, number, "the chunk is missing");
         let stored = store.get(Table::Blob, &chunk::chunk_key(from, number))?.ok_or_else(missing)?;
         let opened = chunk::open(from, number, cipher, &stored);
         let (flags, packed) = opened.map_err(|error| damaged(from, number, &error.to_string()))?;
         chunk::store_opened(self.whole.id(), number, (flags, &packed), cipher)
     }
-}
-
-/// The result of a step of a move.
-pub(super) enum MoveStep {
-    /// There are more chunks to move.
-    Unfinished(MovingChunks),
-    /// The content exists.
-    Finished(ArrivedContent),
 }

@@ -114,11 +114,13 @@ fn an_arrival_continues_after_a_crash_while_it_was_finished() {
     send(&mut arriving, &content);
     // The last batch, which has the head, is not written.
     let completed = arriving.chunks.complete(&store).expect("a sound store");
-    let moving = MovingChunks::new(arriving.chunks, arriving.whole, completed);
+    let mut moving = ChunkMove::new(arriving.whole, completed);
     let to = moving.whole_id();
-    let MoveStep::Unfinished(moving) = moving.step(&store).expect("a sound store") else { panic!("21 chunks") };
-    let MoveStep::Unfinished(moving) = moving.step(&store).expect("a sound store") else { panic!("21 chunks") };
-    drop(moving);
+    for _ in 0..2 {
+        let arrived = moving.step(&store, &arriving.chunks).expect("a sound store");
+        assert!(arrived.is_none(), "there are 21 chunks");
+    }
+    drop((moving, arriving.chunks));
     assert_eq!(chunks(&store), 21 + 16, "some of them were moved");
     assert_eq!(store.blobs().length(&store, &to).expect("a sound store"), None, "it is not there yet");
     let mut arriving = begin(&store, &content, b"hub");

@@ -17,9 +17,13 @@ const NOW: Timestamp = Timestamp(1_000_000);
 const OWNER: BlobOwner = BlobOwner { database: DbNumber(1), note: NoteId(7) };
 
 fn store(encryption_key: Option<[u8; 32]>) -> Arc<Store> {
+    store_over(&Arc::new(MemoryEngine::new(1)), encryption_key)
+}
+
+fn store_over(engine: &Arc<MemoryEngine>, encryption_key: Option<[u8; 32]>) -> Arc<Store> {
     let blobs = BlobOptions { encryption_key, grace: Duration::from_secs(60), ..BlobOptions::default() };
     let options = StoreOptions { blobs, ..StoreOptions::default() };
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new(1));
+    let engine = Arc::clone(engine) as Arc<dyn Engine>;
     Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"))
 }
 
@@ -37,12 +41,10 @@ fn send(store: &Arc<Store>, token: u8, content: &[u8]) -> UnannouncedContent {
     arriving
 }
 
-fn finish(arriving: UnannouncedContent) -> ArrivedContent {
-    let mut completing = arriving.complete().expect("a sound store");
+fn finish(mut arriving: UnannouncedContent) -> ArrivedContent {
     loop {
-        match completing.step().expect("a sound store") {
-            CompletionStep::Unfinished(rest) => completing = rest,
-            CompletionStep::Finished(arrived) => return arrived,
+        if let Some(arrived) = arriving.complete_step().expect("a sound store") {
+            return arrived;
         }
     }
 }
@@ -110,11 +112,35 @@ fn abandoned_contents_leave_nothing() {
     let content = noise(20 * CHUNK_BYTES);
     send(&store, 1, &content).abandon().expect("a sound store");
     assert_eq!(chunks(&store), 0);
-    let completing = send(&store, 2, &content).complete().expect("a sound store");
-    let CompletionStep::Unfinished(completing) = completing.step().expect("a sound store") else { panic!("20 chunks") };
+    let mut completing = send(&store, 2, &content);
+    assert!(completing.complete_step().expect("a sound store").is_none(), "there are 20 chunks");
     assert_eq!(chunks(&store), 28, "some of them are in both places");
+    assert!(completing.add(b"more").is_err());
     completing.abandon().expect("a sound store");
     assert_eq!(chunks(&store), 0);
+}
+
+#[test]
+fn contents_that_fail_on_a_full_disk_are_removed_when_there_is_space() {
+    let engine = Arc::new(MemoryEngine::new(1));
+    let store = store_over(&engine, None);
+    let content = noise(20 * CHUNK_BYTES);
+    let mut arriving = send(&store, 1, &content);
+    let mut completing = send(&store, 2, &noise(20 * CHUNK_BYTES + 1));
+    assert!(completing.complete_step().expect("a sound store").is_none(), "there are 21 chunks");
+    engine.faults().set_capacity(0);
+    assert!(matches!(arriving.add(&content), Err(Error::Full(_))));
+    assert!(matches!(completing.complete_step(), Err(Error::Full(_))));
+    assert!(matches!(arriving.abandon(), Err(Error::Full(_))));
+    assert!(matches!(completing.abandon(), Err(Error::Full(_))));
+    assert_eq!(chunks(&store), 20 + 21 + 8);
+    engine.faults().free_disk();
+    assert!(arriving.add(&content).is_err(), "it cannot continue after a failure");
+    assert!(completing.complete_step().is_err(), "it cannot continue after a failure");
+    arriving.abandon().expect("a sound store");
+    completing.abandon().expect("a sound store");
+    assert_eq!(chunks(&store), 0);
+    arriving.abandon().expect("nothing is left to do");
 }
 
 #[test]
