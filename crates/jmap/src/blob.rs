@@ -106,6 +106,11 @@ impl<'r> BlobReader<'r> {
     /// Reads a blob as a whole. Returns `None` if it does not exist for the caller.
     pub fn read(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
         let Some(found) = self.find(blob_id)? else { return Ok(None) };
+        self.read_found(found)
+    }
+
+    /// Reads a blob that was found as a whole. Returns `None` if it was removed since then.
+    pub fn read_found(&self, found: FoundBlob) -> MethodResult<Option<OpenedBlob>> {
         let upload = match found {
             FoundBlob::Whole(blob) => return Ok(Some(blob)),
             FoundBlob::Upload(upload) => upload,

@@ -56,12 +56,12 @@ fn prepare(
         Some(id) => blobs.find(id).map_err(fail)?,
         None => None,
     };
-    if let Some(found) = &found {
-        preparation.check_room(account, found.size())?;
-    }
-    let blob = match (found, blob_id) {
-        (Some(_), Some(id)) => blobs.read(&id).map_err(fail)?,
-        _ => None,
+    let blob = match found {
+        Some(found) => {
+            preparation.check_room(account, found.size())?;
+            blobs.read_found(found).map_err(fail)?
+        }
+        None => None,
     };
     context.wait_for(blobs.ticket());
     let Some(blob) = blob else {
