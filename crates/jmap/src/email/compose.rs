@@ -94,7 +94,7 @@ pub fn compose(
         return Err(ComposeError::TooLarge);
     }
     let root = root.unwrap_or_else(PartDraft::empty_text);
-    let message = MessageWriter::new(&root, defaults.unique).write(&header.finish(defaults));
+    let message = MessageWriter::new(&root, defaults.unique).write(&header.finish(defaults), root);
     if message.len() as u64 > defaults.size_bytes_max { Err(ComposeError::TooLarge) } else { Ok(message) }
 }
 

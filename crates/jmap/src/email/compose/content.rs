@@ -20,8 +20,7 @@ use crate::email::limits::LINE_BYTES_MAX;
 const QUOTED_PRINTABLE_LENGTH: usize = 75;
 
 /// A writer of one message.
-pub(super) struct MessageWriter<'a> {
-    root: &'a PartDraft,
+pub(super) struct MessageWriter {
     /// The beginning of all boundaries. It does not occur in the contents.
     boundary: String,
     boundaries: usize,
@@ -31,49 +30,60 @@ pub(super) struct MessageWriter<'a> {
 /// A content with its transfer encoding.
 struct EncodedContent<'a> {
     encoding: &'static str,
+    /// The bytes in this encoding. Those in [`BASE64`] are encoded when they are written.
     bytes: Cow<'a, [u8]>,
 }
 
-impl<'a> MessageWriter<'a> {
-    pub(super) fn new(root: &'a PartDraft, unique: &str) -> Self {
+/// The encoding in which most blobs are written.
+const BASE64: &str = "base64";
+
+impl MessageWriter {
+    /// Begins the message of a draft.
+    pub(super) fn new(root: &PartDraft, unique: &str) -> Self {
         let unique: String = unique.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
         let mut boundary = format!("=_{unique}");
         while contains(root, boundary.as_bytes()) {
             boundary.push('_');
         }
-        Self { root, boundary, boundaries: 0, message: Vec::new() }
+        Self { boundary, boundaries: 0, message: Vec::with_capacity(length_max(root)) }
     }
 
-    /// Writes the message after the fields of its header.
-    pub(super) fn write(mut self, fields: &str) -> Vec<u8> {
-        self.message.extend_from_slice(fields.as_bytes());
-        self.part(self.root);
+    /// Writes the message after the fields of its header. A content is dropped when it is written, so no second copy of
+    /// all contents is in memory.
+    pub(super) fn write(mut self, fields: &str, root: PartDraft) -> Vec<u8> {
+        self.push(fields);
+        self.part(root);
         self.message
     }
 
     /// Writes the `Content-` fields and the content of a part. The depth is that of the draft, which is bounded.
-    fn part(&mut self, part: &PartDraft) {
-        self.push(&part.content_type);
-        match &part.content {
-            ContentDraft::Parts(parts) => self.multipart(part, parts),
-            ContentDraft::Text(text) => self.leaf(part, encode_text(text)),
-            ContentDraft::Blob(bytes) => self.leaf(part, encode_blob(&part.media_type, bytes)),
+    fn part(&mut self, part: PartDraft) {
+        let PartDraft { content_type, media_type, content_fields, content, is_8bit, .. } = part;
+        self.push(&content_type);
+        match content {
+            ContentDraft::Parts(parts) => self.multipart(&content_fields, is_8bit, parts),
+            ContentDraft::Text(text) => self.leaf(&content_fields, &encode_text(&text)),
+            ContentDraft::Blob(bytes) => self.leaf(&content_fields, &encode_blob(&media_type, &bytes)),
         }
     }
 
-    fn leaf(&mut self, part: &PartDraft, content: EncodedContent<'_>) {
+    fn leaf(&mut self, content_fields: &[String], content: &EncodedContent<'_>) {
         self.push("\r\n");
-        part.content_fields.iter().for_each(|field| self.push(field));
+        content_fields.iter().for_each(|field| self.push(field));
         self.push(&format!("Content-Transfer-Encoding: {}\r\n\r\n", content.encoding));
-        self.message.extend_from_slice(&content.bytes);
+        match content.encoding {
+            // Writing to memory does not fail.
+            BASE64 => _ = base64_encode_mime(&content.bytes, &mut self.message, false),
+            _ => self.message.extend_from_slice(&content.bytes),
+        }
     }
 
-    fn multipart(&mut self, part: &PartDraft, parts: &[PartDraft]) {
+    fn multipart(&mut self, content_fields: &[String], is_8bit: bool, parts: Vec<PartDraft>) {
         self.boundaries += 1;
         let boundary = format!("{}_{}", self.boundary, self.boundaries);
         self.push(&format!(";\r\n boundary=\"{boundary}\"\r\n"));
-        part.content_fields.iter().for_each(|field| self.push(field));
-        if part.is_8bit {
+        content_fields.iter().for_each(|field| self.push(field));
+        if is_8bit {
             self.push("Content-Transfer-Encoding: 8bit\r\n");
         }
         for inner in parts {
@@ -87,6 +97,17 @@ impl<'a> MessageWriter<'a> {
     fn push(&mut self, text: &str) {
         self.message.extend_from_slice(text.as_bytes());
     }
+}
+
+/// Returns about the number of bytes of a part in base64. A message that grows while it is written would be copied.
+fn length_max(part: &PartDraft) -> usize {
+    const FIELDS_BYTES: usize = 1_000;
+    let content = match &part.content {
+        ContentDraft::Parts(parts) => parts.iter().map(length_max).sum(),
+        ContentDraft::Text(text) => text.len(),
+        ContentDraft::Blob(bytes) => bytes.len() / 57 * 78 + 80,
+    };
+    FIELDS_BYTES + content
 }
 
 /// Returns `true` if a text occurs in the contents that may be written without encoding.
@@ -116,7 +137,7 @@ fn encode_text(text: &str) -> EncodedContent<'_> {
     if text.len() + 2 * escaped <= text.len() / 3 * 4 {
         EncodedContent { encoding: "quoted-printable", bytes: Cow::Owned(quoted_printable(&text)) }
     } else {
-        EncodedContent { encoding: "base64", bytes: Cow::Owned(base64(&text)) }
+        EncodedContent { encoding: BASE64, bytes: text }
     }
 }
 
@@ -128,7 +149,7 @@ fn encode_blob<'a>(media_type: &str, bytes: &'a [u8]) -> EncodedContent<'a> {
     if is_unchanged {
         EncodedContent { encoding: "7bit", bytes: Cow::Borrowed(bytes) }
     } else {
-        EncodedContent { encoding: "base64", bytes: Cow::Owned(base64(bytes)) }
+        EncodedContent { encoding: BASE64, bytes: Cow::Borrowed(bytes) }
     }
 }
 
@@ -137,7 +158,7 @@ fn encode_message(message: &[u8]) -> EncodedContent<'_> {
     match (can_be_sent(&bytes), bytes.is_ascii()) {
         (true, true) => EncodedContent { encoding: "7bit", bytes },
         (true, false) => EncodedContent { encoding: "8bit", bytes },
-        (false, _) => EncodedContent { encoding: "base64", bytes: Cow::Owned(base64(message)) },
+        (false, _) => EncodedContent { encoding: BASE64, bytes: Cow::Borrowed(message) },
     }
 }
 
@@ -177,13 +198,6 @@ fn can_be_sent(content: &[u8]) -> bool {
         && content.split(|byte| *byte == b'\n').all(is_short)
 }
 
-fn base64(content: &[u8]) -> Vec<u8> {
-    let mut encoded = Vec::with_capacity(content.len() / 57 * 78 + 80);
-    // Writing to memory does not fail.
-    let _ = base64_encode_mime(content, &mut encoded, false);
-    encoded
-}
-
 fn needs_escape(byte: u8) -> bool {
     !matches!(byte, b'\t' | b'\r' | b'\n' | b' '..=b'~') || byte == b'='
 }
@@ -215,4 +229,35 @@ fn quoted_printable(text: &[u8]) -> Vec<u8> {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn part(media_type: &str, content: ContentDraft) -> PartDraft {
+        PartDraft {
+            content_type: format!("Content-Type: {media_type}"),
+            media_type: media_type.to_owned(),
+            content_fields: Vec::new(),
+            fields: Vec::new(),
+            content,
+            is_8bit: false,
+        }
+    }
+
+    #[test]
+    fn a_message_does_not_grow_while_it_is_written_and_drops_what_is_written() {
+        let contents: Vec<Bytes> = [0, 1, 57, 100_000].map(|length| Bytes::from(vec![0xff; length])).into();
+        let blobs = contents.iter().map(|bytes| part("image/png", ContentDraft::Blob(bytes.clone())));
+        let root = part("multipart/mixed", ContentDraft::Parts(blobs.collect()));
+        let writer = MessageWriter::new(&root, "unique");
+        let before = writer.message.capacity();
+        let message = writer.write("Subject: x\r\n", root);
+        assert!(message.len() > 130_000);
+        assert_eq!(message.capacity(), before);
+        assert!(contents[1..].iter().all(Bytes::is_unique), "the drafts are gone");
+    }
 }
