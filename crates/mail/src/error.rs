@@ -31,6 +31,9 @@ pub enum Error {
     /// The sender of the message was notified about it before.
     #[error("the sender of the message was notified before")]
     AlreadyNotified,
+    /// The message that a notification is about was deleted before the notification was sent.
+    #[error("the message does not exist any more")]
+    NotifiedMessageGone,
     /// A service cannot answer now. The server has logged why, and the client tries again later.
     #[error("the {0} cannot be read now; try again later")]
     Unavailable(&'static str),

@@ -732,9 +732,10 @@ impl SubmissionService {
     }
 }
 
-/// Reports an error to the operator, who need not know of a second notification. Returns the refusal for the peer.
+/// Reports an error to the operator, who need not know of a second notification, or of one about a message that was
+/// deleted meanwhile. Returns the refusal for the peer.
 fn report_failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
-    if !matches!(error, Error::AlreadyNotified) {
+    if !matches!(error, Error::AlreadyNotified | Error::NotifiedMessageGone) {
         hooks.report_failure("accept a message", &error);
     }
     Refusal::from(&error)

@@ -148,6 +148,7 @@ impl From<mail::Error> for Error {
             mail::Error::OverQuota { .. } => Self::OverQuota,
             mail::Error::TooLarge { .. } => Self::TooLarge(error.to_string()),
             mail::Error::AlreadyNotified => Self::Invalid(error.to_string()),
+            mail::Error::NotifiedMessageGone => Self::NotFound("the message"),
             mail::Error::Notes(error) => error.into(),
             mail::Error::Damaged(_) => {
                 tracing::error!(target: "web", %error, "a message cannot be read");

@@ -199,7 +199,6 @@ impl Sender {
 impl NotifiableEmail {
     /// Finds a message that asks for a notification which was not sent yet.
     fn find(context: &mut Context<'_>, account: &Account, id: &str, needs_raw: bool) -> Result<Self, SetError> {
-        let absent = || SetError::described("notFound", "there is no such Email");
         let view = context.view(account)?;
         let row = view.table.email(id).ok_or_else(absent)?;
         let names = keyword::names(row.marks, &row.keywords, view.snapshot.keywords());
@@ -213,6 +212,10 @@ impl NotifiableEmail {
         let message = NotifiedMessage { mail_file: account.file.database().path(), note: row.note };
         Ok(Self { message, request, raw })
     }
+}
+
+fn absent() -> SetError {
+    SetError::described("notFound", "there is no such Email")
 }
 
 fn already_sent() -> SetError {
@@ -229,6 +232,7 @@ fn refused(context: &Context<'_>, refused: RefusedRequest) -> SetError {
     let is_permanent = refusal.codes().0 >= 500;
     match refusal {
         Refusal::AlreadyNotified => already_sent(),
+        Refusal::NotifiedMessageGone => absent(),
         _ if recipient.is_some() && is_permanent => SetError::described("notFound", reply),
         Refusal::Sender(_) | Refusal::Author(_) => SetError::described("forbiddenFrom", reply),
         Refusal::AccountClosed => SetError::described("forbidden", reply),

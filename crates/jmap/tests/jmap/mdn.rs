@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::NoteId;
+use base::{NoteId, UidSet};
 use jmap::Caller;
 use jmap::backend::Scope;
 use mail::router::Notify;
@@ -108,6 +108,21 @@ fn nobody_is_notified_twice() {
     let marked = json!({ "accountId": account("alice"), "update": { &other: { "keywords/$mdnsent": true } } });
     world.call("alice", "Email/set", marked);
     assert_eq!(send(&world, &mdn(&other)), "mdnAlreadySent");
+}
+
+#[test]
+fn a_message_that_is_deleted_meanwhile_is_not_found() {
+    let world = World::new();
+    let email = deliver(&world, REQUEST);
+    let file = world.open_as_server("alice");
+    let delete = move || {
+        let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("the store works");
+        let inbox = inbox.expect("there is an inbox").id;
+        file.delete(inbox, &UidSet::from(1..=u32::MAX)).expect("the store works");
+    };
+    *world.before_sending.lock().expect("no test panics with it") = Some(Box::new(delete));
+    assert_eq!(send(&world, &mdn(&email)), "notFound");
+    assert!(world.router.list().is_empty());
 }
 
 #[test]

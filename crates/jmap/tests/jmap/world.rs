@@ -52,6 +52,8 @@ pub struct World {
     pub engine: Arc<MemoryEngine>,
     /// The accounts whose mail files cannot be opened.
     pub broken: Arc<Mutex<BTreeSet<String>>>,
+    /// What happens before the next message is sent.
+    pub before_sending: Arc<Mutex<Option<Interruption>>>,
     mail: Arc<MailStore>,
     index: Option<TestIndex>,
     sources: Sources,
@@ -62,6 +64,16 @@ struct Sources {
     engine: Arc<MemoryEngine>,
     clock: Arc<SimClock>,
     random: Arc<SeededRandom>,
+}
+
+impl Sources {
+    fn databases(&self) -> Arc<Databases> {
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        let engine = Arc::clone(&self.engine) as Arc<dyn store::Engine>;
+        let store = Store::with_engine(engine, &options).expect("a store in memory opens");
+        let clock = Arc::clone(&self.clock);
+        Databases::open_with(Arc::new(store), clock, Arc::clone(&self.random) as _, ServerSettings::default())
+    }
 }
 
 /// How worlds differ.
@@ -130,18 +142,9 @@ impl World {
 
     fn open(sources_kept: Sources, world_options: WorldOptions) -> Self {
         let WorldOptions { has_index, policy, mail } = world_options;
-        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
-        let Sources { engine, clock, random } = &sources_kept;
-        let clock = Arc::clone(clock);
-        let random = Arc::clone(random);
-        let engine = Arc::clone(engine) as Arc<dyn store::Engine>;
-        let store = Store::with_engine(engine, &options).expect("a store in memory opens");
-        let databases = Databases::open_with(
-            Arc::new(store),
-            Arc::clone(&clock) as _,
-            Arc::clone(&random) as _,
-            ServerSettings::default(),
-        );
+        let clock = Arc::clone(&sources_kept.clock);
+        let random = Arc::clone(&sources_kept.random);
+        let databases = sources_kept.databases();
         let mail = MailStore::new(databases, mail);
         for (login, quota) in OWNERS.into_iter().zip([None, None, Some(20_480)]) {
             mail.create_if_missing(&path(login), login, &name(login), quota).expect("the mail file is created");
@@ -157,6 +160,8 @@ impl World {
         let sessions = sessions.expect("the sessions open");
         let push = PushSubscriptions::open(&sessions, policy, sources()).expect("the subscriptions open");
         let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let outbox = RouterOutbox::new(&router, &mail);
+        let before_sending = Arc::clone(&outbox.before_sending);
         let accounts = MemoryAccounts {
             mail: Arc::clone(&mail),
             full_text,
@@ -167,7 +172,7 @@ impl World {
             accounts: Arc::new(accounts),
             principals: Arc::new(DemoPrincipals),
             uploads: Uploads::open(mail.databases(), &hub, sources()).expect("the uploads open"),
-            outbox: Arc::new(RouterOutbox { router: Arc::clone(&router), mail: Arc::clone(&mail) }),
+            outbox: Arc::new(outbox),
             running_requests: jmap::outbox::RunningRequests::default(),
             clock: Arc::clone(&clock) as _,
             random,
@@ -184,7 +189,19 @@ impl World {
         let services = Arc::new(services);
         let sources = sources_kept;
         let engine = Arc::clone(&sources.engine);
-        let world = Self { services, clock, router, sessions, password_stamp, engine, broken, mail, index, sources };
+        let world = Self {
+            services,
+            clock,
+            router,
+            sessions,
+            password_stamp,
+            engine,
+            broken,
+            before_sending,
+            mail,
+            index,
+            sources,
+        };
         for (login, level) in [("dave", AclLevel::Editor), ("erin", AclLevel::Author), ("frank", AclLevel::Reader)] {
             world.grant("alice", login, level);
         }
@@ -461,15 +478,27 @@ impl AddressResolver for DemoAddresses {
 struct RouterOutbox {
     router: Arc<Router>,
     mail: Arc<MailStore>,
+    before_sending: Arc<Mutex<Option<Interruption>>>,
 }
 
+/// What happens once, after a call has read the message that it sends something about, and before it sends it.
+pub type Interruption = Box<dyn FnOnce() + Send>;
+
 impl RouterOutbox {
+    fn new(router: &Arc<Router>, mail: &Arc<MailStore>) -> Self {
+        Self { router: Arc::clone(router), mail: Arc::clone(mail), before_sending: Arc::default() }
+    }
+
     fn accept(
         &self,
         request: SubmissionRequest,
         recorded: RecordedSubmission,
         is_notification: bool,
     ) -> Result<Ticket, RefusedRequest> {
+        let interruption = self.before_sending.lock().expect("no test panics with it").take();
+        if let Some(interruption) = interruption {
+            interruption();
+        }
         if request.sender != format!("{}@demo.test", request.login) {
             return Err(Refusal::Sender("This is not your address".to_owned()).into());
         }
@@ -496,7 +525,9 @@ impl RouterOutbox {
         };
         match self.router.accept_resolved(arriving) {
             Ok(accepted) => Ok(accepted.ticket),
-            Err(error @ mail::Error::AlreadyNotified) => Err(Refusal::from(&error).into()),
+            Err(error @ (mail::Error::AlreadyNotified | mail::Error::NotifiedMessageGone)) => {
+                Err(Refusal::from(&error).into())
+            }
             Err(error) => panic!("the store works: {error}"),
         }
     }

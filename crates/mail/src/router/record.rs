@@ -113,11 +113,10 @@ pub(crate) fn write_record(transaction: &mut Transaction<'_>, place: usize, chan
     Ok(())
 }
 
-/// Marks a message about which its sender is notified. Fails if it is marked already.
+/// Marks a message about which its sender is notified. Fails if it is marked already, or does not exist any more.
 fn set_notified(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
-    let gone = || notes::Error::not_found(format!("note {note}"));
-    let header = writer.header(note)?.filter(|header| !header.is_stub()).ok_or_else(gone)?;
-    let folder = header.folders.first().ok_or_else(gone)?.folder;
+    let header = writer.header(note)?.filter(|header| !header.is_stub()).ok_or(crate::Error::NotifiedMessageGone)?;
+    let folder = header.folders.first().ok_or(crate::Error::NotifiedMessageGone)?.folder;
     let known = writer.database().keywords();
     let names = header.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
     let mut flags = Flags { marks: header.marks_in(folder), keywords: names.collect() };

@@ -51,6 +51,9 @@ pub enum Refusal {
     /// The sender of the message that a notification is about was notified before.
     #[error("The sender of the message was notified before")]
     AlreadyNotified,
+    /// The message that a notification is about was deleted meanwhile.
+    #[error("The message does not exist any more")]
+    NotifiedMessageGone,
     /// The queue or the disk is full.
     #[error("Insufficient system storage, try again later")]
     InsufficientStorage,
@@ -79,7 +82,7 @@ impl Refusal {
             Self::Sender(_) => (553, (5, 7, 1)),
             Self::TooLarge => (552, (5, 3, 4)),
             Self::Loop => (554, (5, 4, 6)),
-            Self::AlreadyNotified => (550, (5, 7, 0)),
+            Self::AlreadyNotified | Self::NotifiedMessageGone => (550, (5, 7, 0)),
             Self::Malformed(_) => (550, (5, 6, 0)),
             Self::InsufficientStorage => (452, (4, 3, 1)),
             Self::Unavailable(_) => (451, (4, 3, 0)),
@@ -100,6 +103,7 @@ impl From<&crate::Error> for Refusal {
             crate::Error::TooLarge { .. } => Self::TooLarge,
             crate::Error::OverQuota { .. } => Self::MailboxFull,
             crate::Error::AlreadyNotified => Self::AlreadyNotified,
+            crate::Error::NotifiedMessageGone => Self::NotifiedMessageGone,
             crate::Error::Notes(notes::Error::Store(store::Error::Full(_))) => Self::InsufficientStorage,
             _ => Self::LOCAL_ERROR,
         }

@@ -532,6 +532,8 @@ fn a_notification_has_no_return_path_and_marks_its_message_once() {
     assert_eq!((world.inbox("bob").len(), world.router.list().len()), (1, 1));
     assert!(world.records.failed.lock().expect("no test panics while it holds this").is_empty());
     let about = NotifiedMessage { mail_file: "mail/ann.nsf".to_owned(), note: base::NoteId(1 << 20) };
-    assert!(world.service.submit_notification(request(&["bob@acme.test"], text), about).is_err(), "it is gone");
+    let gone = world.service.submit_notification(request(&["bob@acme.test"], text), about);
+    assert_eq!(gone.map(|_| ()).map_err(|refused| refused.refusal), Err(Refusal::NotifiedMessageGone));
+    assert!(world.records.failed.lock().expect("no test panics while it holds this").is_empty());
     assert_eq!(world.inbox("bob").len(), 1);
 }

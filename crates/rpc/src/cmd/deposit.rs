@@ -138,7 +138,9 @@ pub(crate) fn submission_error(refused: RefusedRequest) -> Error {
         Refusal::TooLarge | Refusal::RecipientCount(_) => ("limit", Code::ResourceExhausted),
         Refusal::GroupRate => ("full", Code::ResourceExhausted),
         Refusal::MailboxFull => ("mailbox-full", Code::ResourceExhausted),
-        Refusal::Malformed(_) | Refusal::Loop | Refusal::AlreadyNotified => ("invalid", Code::InvalidArgument),
+        Refusal::Malformed(_) | Refusal::Loop | Refusal::AlreadyNotified | Refusal::NotifiedMessageGone => {
+            ("invalid", Code::InvalidArgument)
+        }
         Refusal::InsufficientStorage | Refusal::Unavailable(_) => ("unavailable", Code::Unavailable),
     };
     let text = match recipient {
