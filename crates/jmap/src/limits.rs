@@ -162,9 +162,6 @@ pub const SUBMISSION_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60)
 /// Number of documents about sent messages that one call removes.
 pub const EXPIRED_SUBMISSIONS_MAX: usize = 20;
 
-/// Number of sent messages among which `MDN/parse` looks for those that notifications are about.
-pub const NOTIFIED_EMAILS_SEARCHED: usize = 500;
-
 /// Number of requests of all accounts at the same time.
 pub const REQUESTS_MAX: usize = 1_000;
 

@@ -34,6 +34,9 @@ pub const HEAD_ORDINAL: u16 = 0;
 /// Ordinal of the body item with the skeleton.
 pub const SKELETON_ORDINAL: u16 = 1;
 
+/// The summary item with the Message-ID field.
+pub(crate) const MESSAGE_ID_ITEM: &str = "$MessageID";
+
 /// The body items that every message has, by ordinal.
 pub const BODY_ITEMS: [&str; 2] = [MESSAGE_ITEM, "$MIME"];
 
@@ -179,7 +182,7 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
         items.push(Item::summary("PostedDate", ItemValue::Time(date.timestamp)));
     }
     if let Some(id) = message_id(header, "Message-ID") {
-        items.push(Item::text("$MessageID", truncate_summary_text(id)));
+        items.push(Item::text(MESSAGE_ID_ITEM, truncate_summary_text(id)));
     }
     items
 }

@@ -1,13 +1,14 @@
 //! MDN/parse (RFC 9007 §2.2): blobs as message disposition notifications.
 //!
-//! The message that a notification is about is one that the person has sent, so it is looked for among the newest
-//! [`NOTIFIED_EMAILS_SEARCHED`] messages with the role `sent`, by their Message-ID.
+//! The message that a notification is about is one that the person has sent, so it is looked for among the messages
+//! with the role `sent`, by their Message-ID. A call reads the records of all of them once, which views read too, and
+//! no message.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
+use base::NoteId;
 use mail::disposition_notification::ParsedNotification;
-use mail::mime::MimeSource as _;
-use mail::mime::header;
 use mail::mime::message_id::message_ids;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,6 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::disposition::to_json;
 use crate::error::{MethodError, MethodResult};
-use crate::limits::NOTIFIED_EMAILS_SEARCHED;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -41,37 +41,43 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     })
 }
 
-/// The newest sent messages by their Message-ID. Two with the same one have no entry.
+/// The sent messages by a digest of their Message-ID. Several with the same one have no Email.
 struct SentEmails {
-    ids: HashMap<Vec<u8>, Option<String>>,
+    emails: HashMap<[u8; DIGEST_BYTES], Option<Arc<str>>>,
 }
 
-impl SentEmails {
-    fn load(context: &mut Context<'_>, account: &Account) -> MethodResult<Self> {
-        let view = context.view(account)?;
-        let folders = view.table.mailboxes().all().filter(|mailbox| mailbox.role == Some("sent"));
-        let folders: Vec<_> = folders.map(|mailbox| mailbox.view).collect();
-        let mut rows: Vec<_> = folders.iter().flat_map(|folder| view.table.members(*folder)).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse((row.received, row.note)));
-        let mut ids: HashMap<Vec<u8>, Option<String>> = HashMap::new();
-        for row in rows.into_iter().take(NOTIFIED_EMAILS_SEARCHED) {
-            if let Some(message_id) = Self::message_id(&view, row.note)? {
-                let email = row.email_id.to_string();
-                ids.entry(message_id).and_modify(|known| *known = None).or_insert(Some(email));
-            }
-        }
-        Ok(Self { ids })
-    }
+/// Number of bytes of the digest of a Message-ID.
+const DIGEST_BYTES: usize = 16;
 
-    fn message_id(view: &AccountView<'_>, note: base::NoteId) -> MethodResult<Option<Vec<u8>>> {
-        let Some(message) = view.snapshot.message(note)? else { return Ok(None) };
-        let value = header::first(message.header(), "Message-ID");
-        Ok(value.and_then(|value| message_ids(value).next().map(<[u8]>::to_vec)))
+impl SentEmails {
+    /// Reads the Message-ID of all messages with the role `sent`. Other calls on the account need not wait for that.
+    fn load(context: &mut Context<'_>, account: &Account) -> MethodResult<Self> {
+        let sent = sent_notes(&context.view(account)?);
+        let snapshot = account.file.snapshot()?;
+        context.wait_for(snapshot.ticket());
+        let mut emails: HashMap<_, Option<Arc<str>>> = HashMap::with_capacity(sent.len());
+        snapshot.message_ids(sent.keys().copied(), &mut |note, message_id| {
+            let email = sent.get(&note).cloned();
+            emails.entry(digest(message_id)).and_modify(|known| *known = None).or_insert(email);
+        })?;
+        Ok(Self { emails })
     }
 
     /// Returns the Email with a Message-ID as a field writes it.
     fn find(&self, message_id: &str) -> Option<&str> {
         let id = message_ids(message_id.as_bytes()).next()?;
-        self.ids.get(id)?.as_deref()
+        self.emails.get(&digest(id))?.as_deref()
     }
+}
+
+/// Returns the messages with the role `sent`, each with the identifier of its Email.
+fn sent_notes(view: &AccountView<'_>) -> BTreeMap<NoteId, Arc<str>> {
+    let folders = view.table.mailboxes().all().filter(|mailbox| mailbox.role == Some("sent"));
+    let rows = folders.flat_map(|mailbox| view.table.members(mailbox.view));
+    rows.map(|row| (row.note, Arc::clone(&row.email_id))).collect()
+}
+
+fn digest(message_id: &[u8]) -> [u8; DIGEST_BYTES] {
+    let hash = blake3::hash(message_id);
+    *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
 }

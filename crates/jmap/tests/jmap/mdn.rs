@@ -251,3 +251,40 @@ fn only_editors_send_and_only_with_their_own_addresses() {
     world.grant("alice", "dave", AclLevel::Reader);
     assert_eq!(send_as(&world, &caller("dave"), &mdn(&other)), "accountReadOnly");
 }
+
+/// Returns a notification about a message with a Message-ID.
+fn notification(message_id: &str) -> String {
+    format!(
+        "Subject: Read\r\nContent-Type: multipart/report; report-type=disposition-notification; boundary=b\r\n\r\n\
+         --b\r\nContent-Type: text/plain\r\n\r\nRead.\r\n\
+         --b\r\nContent-Type: message/disposition-notification\r\n\r\n\
+         Final-Recipient: rfc822;x@far.test\r\nOriginal-Message-ID: <{message_id}>\r\n\
+         Disposition: manual-action/MDN-sent-manually; displayed\r\n\r\n--b--\r\n"
+    )
+}
+
+#[test]
+fn the_message_of_a_notification_is_found_among_all_that_were_sent() {
+    let world = World::new();
+    let sent = |id: usize| format!("Message-ID: <{id}@demo.test>\r\nSubject: {id}\r\n\r\nText\r\n");
+    (0..600).for_each(|id| world.deliver("alice", "Sent", sent(id).as_bytes()));
+    world.deliver("alice", "Sent", sent(7).as_bytes());
+    world.deliver("alice", "INBOX", sent(0).as_bytes());
+    world.deliver("alice", "INBOX", sent(1_000).as_bytes());
+    let found = |message_id: &str| {
+        let raw = notification(message_id);
+        let uploaded = world.upload(&caller("alice"), "Aalice", raw.as_bytes(), "message/rfc822").expect("she may");
+        let blob = uploaded["blobId"].as_str().expect("an id");
+        let reply = world.call("alice", "MDN/parse", json!({ "accountId": account("alice"), "blobIds": [blob] }));
+        let email = reply["parsed"][blob]["forEmailId"].clone();
+        let Value::String(email) = email else { return None };
+        let arguments = json!({ "accountId": account("alice"), "ids": [email], "properties": ["subject"] });
+        world.call("alice", "Email/get", arguments)["list"][0]["subject"].as_str().map(str::to_owned)
+    };
+    for id in ["0", "6", "599"] {
+        assert_eq!(found(&format!("{id}@demo.test")).as_deref(), Some(id));
+    }
+    assert_eq!(found("7@demo.test"), None, "two messages have the id");
+    assert_eq!(found("1000@demo.test"), None, "it was received");
+    assert_eq!(found("none@demo.test"), None);
+}

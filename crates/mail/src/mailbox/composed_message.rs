@@ -19,7 +19,7 @@ use notes::{DatabaseSnapshot, Item, ItemValue, Note};
 
 use crate::error::{Error, Result};
 use crate::limits::{COMPOSED_ATTACHMENTS_MAX, COMPOSED_TEXT_BYTES_MAX, SUMMARY_ADDRESSES_MAX};
-use crate::message::{encode_head, truncate_summary_text};
+use crate::message::{MESSAGE_ID_ITEM, encode_head, truncate_summary_text};
 use crate::mime::skeleton::{
     Base64Layout, Base64Padding, ContentEncoding, ContentId, LineEnding, Skeleton, StoredPart,
 };
@@ -109,7 +109,7 @@ impl MessageDraft {
         self.write_field("Subject", &unstructured(&one_line(subject)));
         let date = note.item("PostedDate").and_then(|item| item.value.time()).unwrap_or(header.created);
         self.write_field("Date", &date.to_rfc5322());
-        let id = note.item("$MessageID").and_then(|item| item.value.text()).filter(|id| is_message_id(id));
+        let id = note.item(MESSAGE_ID_ITEM).and_then(|item| item.value.text()).filter(|id| is_message_id(id));
         let id = id.map_or_else(|| format!("<{}@{DOMAIN}>", header.unid), str::to_owned);
         self.write_field("Message-ID", &id);
         if let Some(parent) = header.parent {

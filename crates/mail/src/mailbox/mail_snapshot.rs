@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, UidSet, ViewId};
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
+use notes::item::ItemValueRef;
 use notes::thread_index::thread_id_in;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords, NoteHeader};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
@@ -19,7 +20,9 @@ use crate::mailbox::Message;
 use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::{HeadCache, SizedVersion};
+use crate::message::MESSAGE_ID_ITEM;
 use crate::mime::MimeSource;
+use crate::mime::message_id::message_ids;
 use crate::threads::computed_thread_id;
 
 /// The special use of a mailbox (RFC 6154).
@@ -412,6 +415,25 @@ impl<'f> MailSnapshot<'f> {
                 None => each(&header, &computed_thread_id(header.unid)),
             };
             Ok(flow.is_continue())
+        })?;
+        Ok(())
+    }
+
+    /// Calls `each` with those of the notes that exist, are visible and have a Message-ID, and with that id, without
+    /// its angle brackets. Order and cost are those of [`MailSnapshot::threads`].
+    pub fn message_ids(
+        &self,
+        notes: impl IntoIterator<Item = NoteId>,
+        each: &mut dyn FnMut(NoteId, &[u8]),
+    ) -> Result<()> {
+        self.reading.for_each_summary(notes, &mut |header, items| {
+            let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(MESSAGE_ID_ITEM));
+            if let Some(ItemValueRef::Text(field)) = item.map(|item| &item.value)
+                && let Some(id) = message_ids(field.as_bytes()).next()
+            {
+                each(header.note, id);
+            }
+            Ok(true)
         })?;
         Ok(())
     }
