@@ -2,9 +2,13 @@
 //!
 //! A message is accepted, and the document about it is written, in one transaction. A request that is repeated because
 //! its answer was lost sends nothing twice: the same creation id, message and envelope within
-//! [`REPEATED_REQUEST_TIME_MAX`] get the object of the first request.
+//! [`REPEATED_REQUEST_TIME_MAX`] get the object of the first request. A message that the request itself has created is
+//! another one after the repetition. It counts as the same if it has the same Message-ID, so if the client has chosen
+//! that: no two messages have one (RFC 5322 §3.6.4), and that of the server is new each time.
 
 use base::{Modseq, NoteId, Unid};
+use mail::message::message_id;
+use mail::mime::MimeSource as _;
 use mail::router::{RecordChange, SubmissionRecord};
 use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRequest};
 use notes::AclLevel;
@@ -62,7 +66,7 @@ pub fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<
     let mut outcome = Outcome::default();
     for (creation_id, properties) in &call.set.create {
         match create(context, &account, creation_id, properties) {
-            Ok(submission) => outcome.add_created(context, creation_id, &submission),
+            Ok(submission) => outcome.add_created(context, (creation_id, properties), &submission),
             Err(error) => outcome.created.push((creation_id.clone(), Err(error))),
         }
     }
@@ -103,14 +107,21 @@ fn current_state(context: &mut Context<'_>, account: &Account) -> MethodResult<S
 }
 
 impl Outcome {
-    fn add_created(&mut self, context: &mut Context<'_>, creation_id: &str, submission: &Submission) {
+    fn add_created(
+        &mut self,
+        context: &mut Context<'_>,
+        (creation_id, properties): (&str, &Value),
+        submission: &Submission,
+    ) {
         let queued = context.services.outbox.queued_message(&submission.queue_id());
         let mut object = submission.to_json(queued.as_ref(), context.services.clock.now());
         object.retain(|name, _| !["identityId", "emailId"].contains(&name.as_str()));
         self.created.push((creation_id.to_owned(), Ok(Value::Object(object))));
+        // A repeated request may have created the message again. It is changed like the first one.
+        let email = named_id(context, properties, "emailId");
         context.created_ids.insert(creation_id.to_owned(), submission.id());
-        self.emails.push((format!("#{creation_id}"), submission.email.clone()));
-        self.emails.push((submission.id(), submission.email.clone()));
+        self.emails.push((format!("#{creation_id}"), email.clone()));
+        self.emails.push((submission.id(), email));
     }
 
     /// Changes and destroys the messages of submissions that succeeded, with one implicit call of `Email/set`.
@@ -143,7 +154,8 @@ fn create(
     let [identity, email] = ["identityId", "emailId"].map(|name| named_id(context, properties, name));
     // The envelope as the client has sent it: the time of a release is relative.
     let given = &properties["envelope"];
-    let request = format!("{creation_id}\0{identity}\0{email}\0{given}");
+    let message = compared_message(context, account, properties, email)?;
+    let request = format!("{creation_id}\0{identity}\0{message}\0{given}");
     let request = blake3::hash(request.as_bytes()).to_hex()[..32].to_owned();
     let _running = context.services.running_requests.begin(&account.info.id, &request);
     let all = {
@@ -218,6 +230,24 @@ fn send(
 /// Returns the id in a property of a new submission, or nothing.
 fn named_id(context: &Context<'_>, properties: &Value, name: &str) -> String {
     properties[name].as_str().and_then(|id| context.resolve_id(id)).unwrap_or_default()
+}
+
+/// Returns what stands for the message when repetitions of a request are looked for: its identifier, or its Message-ID
+/// if the request names it by the creation id of a request that is repeated, too.
+fn compared_message(
+    context: &mut Context<'_>,
+    account: &Account,
+    properties: &Value,
+    email: String,
+) -> MethodResult<String> {
+    if !properties["emailId"].as_str().is_some_and(|id| id.starts_with('#')) {
+        return Ok(email);
+    }
+    let view = context.view(account)?;
+    let Some(row) = view.table.email(&email) else { return Ok(email) };
+    let message = view.snapshot.message(row.note)?;
+    let message_id = message.and_then(|message| message_id(message.header(), "Message-ID"));
+    Ok(message_id.unwrap_or(email))
 }
 
 /// Reads the properties of a new submission, and the message.

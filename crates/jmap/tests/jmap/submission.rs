@@ -129,6 +129,62 @@ fn a_repeated_request_sends_nothing_twice() {
     assert_eq!(emails_of(&world, "bob"), 2);
 }
 
+/// Creates a message and sends it in one request, and returns the identifiers of both.
+fn create_and_send(world: &World, message_id: Option<&str>) -> (String, String) {
+    let drafts = mailbox(world, "alice", "drafts");
+    let sent = mailbox(world, "alice", "sent");
+    let mut message = json!({
+        "mailboxIds": { drafts.clone(): true },
+        "from": [{ "email": "alice@demo.test" }],
+        "to": [{ "email": "bob@demo.test" }],
+        "subject": "Plan",
+    });
+    if let Some(id) = message_id {
+        message["messageId"] = json!([id]);
+    }
+    let moved = json!({ format!("mailboxIds/{drafts}"): null, format!("mailboxIds/{sent}"): true });
+    let responses = world.calls(
+        "alice",
+        &json!([
+            ["Email/set", { "accountId": account("alice"), "create": { "draft": message } }, "a"],
+            ["EmailSubmission/set", {
+                "accountId": account("alice"),
+                "create": { "k": { "identityId": "I1", "emailId": "#draft" } },
+                "onSuccessUpdateEmail": { "#k": moved },
+            }, "b"],
+        ]),
+    );
+    let email = responses[0][1]["created"]["draft"]["id"].as_str().unwrap_or_else(|| panic!("{responses}")).to_owned();
+    assert!(responses[2][1]["updated"].get(&email).is_some(), "the message is moved: {responses}");
+    (created_id(&responses[1][1]), email)
+}
+
+#[test]
+fn a_repeated_request_that_creates_the_message_is_recognised_by_a_message_id_of_the_client() {
+    let world = World::new();
+    let (first, _) = create_and_send(&world, Some("1@client.test"));
+    let (again, copy) = create_and_send(&world, Some("1@client.test"));
+    assert_eq!(again, first);
+    assert_ne!(get(&world, &first)["emailId"], json!(copy), "the submission is that of the first message");
+    assert_eq!(emails_of(&world, "bob"), 1);
+    let (other, _) = create_and_send(&world, Some("2@client.test"));
+    assert_ne!(other, first);
+    assert_eq!(emails_of(&world, "bob"), 2);
+    world.clock.advance(jmap::limits::REPEATED_REQUEST_TIME_MAX);
+    let (later, _) = create_and_send(&world, Some("2@client.test"));
+    assert_ne!(later, other);
+    assert_eq!(emails_of(&world, "bob"), 3);
+}
+
+#[test]
+fn the_same_text_can_be_sent_twice() {
+    let world = World::new();
+    let (first, _) = create_and_send(&world, None);
+    let (second, _) = create_and_send(&world, None);
+    assert_ne!(first, second, "the server has given each message another Message-ID");
+    assert_eq!(emails_of(&world, "bob"), 2);
+}
+
 #[test]
 fn a_request_that_is_repeated_at_the_same_time_sends_nothing_twice() {
     let world = World::new();
