@@ -1,5 +1,6 @@
 //! What the method calls of a request share: the caller, created objects, and the ticket of the reply.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -8,6 +9,8 @@ use store::Ticket;
 use crate::account::{Account, AccountView};
 use crate::backend::{Caller, Services};
 use crate::error::{MethodError, MethodResult};
+use crate::json_size::json_bytes;
+use crate::limits::REPLY_BYTES_MAX;
 use crate::push_subscriptions::PushOwner;
 
 /// What the calls of a request share.
@@ -19,6 +22,8 @@ pub struct Context<'r> {
     /// The identifiers of the objects that were created, by creation id.
     pub created_ids: BTreeMap<String, String>,
     ticket: Ticket,
+    /// The number of bytes that the response of the current call may still have.
+    reply_bytes_left: Cell<usize>,
     /// Responses of methods that the current call has made besides its own.
     implicit: Vec<(&'static str, Map<String, Value>)>,
 }
@@ -27,7 +32,8 @@ impl<'r> Context<'r> {
     /// Creates the context of a request.
     #[must_use]
     pub fn new(services: &'r Services, caller: &'r Caller, created_ids: BTreeMap<String, String>) -> Self {
-        Self { services, caller, created_ids, ticket: Ticket::NONE, implicit: Vec::new() }
+        let reply_bytes_left = Cell::new(REPLY_BYTES_MAX);
+        Self { services, caller, created_ids, ticket: Ticket::NONE, reply_bytes_left, implicit: Vec::new() }
     }
 
     /// Returns the ticket that must be durable before the reply leaves the server.
@@ -85,6 +91,19 @@ impl<'r> Context<'r> {
         self.implicit.push((name, arguments));
     }
 
+    /// Sets the number of bytes that the response of the next call may have.
+    pub fn limit_reply(&self, bytes: usize) {
+        self.reply_bytes_left.set(bytes);
+    }
+
+    /// Counts an object that becomes a part of the response. Returns `requestTooLarge` if the reply to the request
+    /// would become too large.
+    pub fn count_reply(&self, object: &Value) -> MethodResult<()> {
+        let left = self.reply_bytes_left.get().checked_sub(json_bytes(object)).ok_or_else(reply_too_large)?;
+        self.reply_bytes_left.set(left);
+        Ok(())
+    }
+
     /// Checks that a `/get` may have so many objects.
     pub fn check_get_count(&self, count: usize) -> MethodResult<()> {
         if count as u64 > self.services.limits.get_objects_max {
@@ -100,4 +119,10 @@ impl<'r> Context<'r> {
         }
         Ok(())
     }
+}
+
+/// Returns the error of a call whose response would make the reply to the request too large.
+#[must_use]
+pub fn reply_too_large() -> MethodError {
+    MethodError::described("requestTooLarge", "the reply is too large; ask for less at once")
 }

@@ -1,16 +1,20 @@
 //! One API request: its method calls in order, each with its own error, and the reply.
 //!
 //! A call of a method whose capability the request does not use is `unknownMethod`, like that of a method that does not
-//! exist. A call that fails does not keep the later ones from being made. The reply carries the last ticket of
-//! everything that was read and written: it may leave the server when that is durable.
+//! exist. A call that fails does not keep the later ones from being made. A call that only reads fails if the reply to
+//! the request would become too large with its response; large objects are counted while the response is made.
+//!
+//! The reply carries the last ticket of everything that was read and written: it may leave the server when that is
+//! durable.
 
 use serde_json::{Map, Value, json};
 use store::Ticket;
 
 use crate::arguments::Arguments;
 use crate::backend::{Caller, Services};
-use crate::context::Context;
+use crate::context::{Context, reply_too_large};
 use crate::error::{MethodError, RequestProblem};
+use crate::json_size::json_bytes;
 use crate::limits::REPLY_BYTES_MAX;
 use crate::method;
 use crate::reference::{Resolver, Response};
@@ -69,18 +73,22 @@ struct Replies {
 
 impl Replies {
     fn run(&mut self, context: &mut Context<'_>, using: &[String], call: MethodCall) {
+        let bytes_left = REPLY_BYTES_MAX.saturating_sub(self.bytes);
         let result = match method::find(&call.name, using) {
             None => Err(MethodError::new("unknownMethod")),
-            Some(_) if self.bytes >= REPLY_BYTES_MAX => {
-                Err(MethodError::described("requestTooLarge", "the reply is too large"))
-            }
+            Some(_) if bytes_left == 0 => Err(reply_too_large()),
             Some(method) => {
+                context.limit_reply(bytes_left);
                 let resolved = self.resolver.resolve(call.arguments, &self.responses);
                 resolved.and_then(|arguments| (method.run)(context, Arguments::new(arguments)))
             }
         };
+        let result = result.map(Value::Object).and_then(|arguments| {
+            let is_too_large = method::is_reading(&call.name) && json_bytes(&arguments) > bytes_left;
+            if is_too_large { Err(reply_too_large()) } else { Ok(arguments) }
+        });
         match result {
-            Ok(arguments) => self.push(call.name, Value::Object(arguments), &call.id),
+            Ok(arguments) => self.push(call.name, arguments, &call.id),
             Err(error) => self.push("error".to_owned(), error.to_json(), &call.id),
         }
         for (name, arguments) in context.take_implicit() {
@@ -89,7 +97,7 @@ impl Replies {
     }
 
     fn push(&mut self, name: String, arguments: Value, call_id: &str) {
-        self.bytes = self.bytes.saturating_add(estimate_bytes(&arguments));
+        self.bytes = self.bytes.saturating_add(json_bytes(&arguments));
         self.responses.push(Response { name, arguments, call_id: call_id.to_owned() });
     }
 
@@ -97,23 +105,4 @@ impl Replies {
         let response = |response: Response| json!([response.name, response.arguments, response.call_id]);
         Value::Array(self.responses.into_iter().map(response).collect())
     }
-}
-
-/// Returns about the number of bytes of a value as JSON.
-fn estimate_bytes(value: &Value) -> usize {
-    let mut bytes = 0_usize;
-    let mut open = vec![value];
-    while let Some(next) = open.pop() {
-        bytes = bytes.saturating_add(8);
-        match next {
-            Value::String(text) => bytes = bytes.saturating_add(text.len()),
-            Value::Array(items) => open.extend(items),
-            Value::Object(members) => {
-                bytes = bytes.saturating_add(members.keys().map(String::len).sum());
-                open.extend(members.values());
-            }
-            _ => {}
-        }
-    }
-    bytes
 }

@@ -5,7 +5,7 @@
 //! | [`mod@execute`], [`context`] | one API request: its calls in order, and the reply; what the calls share |
 //! | [`request`], [`strict_json`], [`reference`](mod@reference) | the form of requests; I-JSON; back-references |
 //! | [`method`] | the methods, one file each, and the table of their names and capabilities |
-//! | [`arguments`], [`patch`] | arguments of methods; patches by pointers |
+//! | [`arguments`], [`patch`], [`json_size`] | arguments of methods; patches by pointers; the size of replies |
 //! | [`account`], [`account_rights`] | an open account: a snapshot with the table of its messages; rights |
 //! | [`state`], [`changes`], [`query`], [`comparator`], [`sort`] | states and `/changes`; lists and orders |
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
@@ -46,6 +46,7 @@ pub mod filter_tree;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod identities;
+pub mod json_size;
 pub mod keyword;
 pub mod limits;
 pub mod method;

@@ -53,7 +53,11 @@ pub const JSON_VALUES_MAX: usize = 500_000;
 /// Number of values that all back-references of a request may copy.
 pub const REFERENCED_VALUES_MAX: usize = 500_000;
 
-/// Number of bytes of the reply to a request. Calls beyond it fail.
+/// Number of bytes that all back-references of a request may copy.
+pub const REFERENCED_BYTES_MAX: usize = 64 << 20;
+
+/// Number of bytes of the reply to a request. Calls that read and would exceed it fail, and those after one that has
+/// reached it.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes of a call's identifier.

@@ -134,6 +134,13 @@ pub const METHODS: &[Method] = &[
     Method { name: "VacationResponse/set", capabilities: &[VACATION_RESPONSE], run: vacation_response::run_set },
 ];
 
+/// Returns `true` if a method changes nothing, so that a client can repeat it.
+#[must_use]
+pub fn is_reading(name: &str) -> bool {
+    let verb = name.split_once('/').map_or("", |(_, verb)| verb);
+    matches!(verb, "changes" | "echo" | "get" | "lookup" | "parse" | "query" | "queryChanges")
+}
+
 /// Returns the method with a name, if the request uses its capabilities.
 #[must_use]
 pub fn find(name: &str, using: &[String]) -> Option<&'static Method> {

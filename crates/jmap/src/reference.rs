@@ -1,13 +1,14 @@
 //! Back-references (RFC 8620 §3.7): arguments that are taken from earlier responses of the same request.
 //!
 //! An argument `#ids` with `{resultOf, name, path}` becomes the argument `ids`. The path is a JSON pointer in which `*`
-//! maps over an array. Pure. The number of values that all references of a request copy is limited, because a request
-//! could double its size with each call otherwise.
+//! maps over an array. Pure. The numbers of values and bytes that all references of a request copy are limited, because
+//! a request could double its size with each call otherwise.
 
 use serde_json::{Map, Value};
 
 use crate::error::MethodError;
-use crate::limits::{JSON_DEPTH_MAX, REFERENCED_VALUES_MAX};
+use crate::json_size::json_bytes;
+use crate::limits::{JSON_DEPTH_MAX, REFERENCED_BYTES_MAX, REFERENCED_VALUES_MAX};
 use crate::patch::unescape_token;
 use crate::strict_json::count_values;
 
@@ -26,11 +27,12 @@ pub struct Response {
 #[derive(Debug)]
 pub struct Resolver {
     values_left: usize,
+    bytes_left: usize,
 }
 
 impl Default for Resolver {
     fn default() -> Self {
-        Self { values_left: REFERENCED_VALUES_MAX }
+        Self { values_left: REFERENCED_VALUES_MAX, bytes_left: REFERENCED_BYTES_MAX }
     }
 }
 
@@ -67,15 +69,13 @@ impl Resolver {
         let response = response.filter(|response| response.name == name);
         let response = response.ok_or_else(|| invalid(format!("there is no response {name} of {result_of}")))?;
         let found = self.evaluate(&response.arguments, path)?;
-        let found = found.ok_or_else(|| invalid(format!("the path {path:?} leads to nothing")))?;
-        self.charge(&found)?;
-        Ok(found)
+        found.ok_or_else(|| invalid(format!("the path {path:?} leads to nothing")))
     }
 
     /// Evaluates a path. Returns `None` if it leads to nothing.
     fn evaluate(&mut self, root: &Value, path: &str) -> Result<Option<Value>, MethodError> {
         if path.is_empty() {
-            return Ok(Some(root.clone()));
+            return self.follow(root, &[]);
         }
         let Some(rest) = path.strip_prefix('/') else { return Err(invalid("a path begins with a slash")) };
         let tokens: Vec<&str> = rest.split('/').collect();
@@ -117,10 +117,11 @@ impl Resolver {
         Ok(Some(Value::Array(joined)))
     }
 
+    /// Counts a value before it is copied.
     fn charge(&mut self, value: &Value) -> Result<(), MethodError> {
-        let count = count_values(value, self.values_left);
-        let count = count.ok_or_else(|| MethodError::described("requestTooLarge", "references copy too much"))?;
-        self.values_left -= count;
+        let too_much = || MethodError::described("requestTooLarge", "references copy too much");
+        self.values_left -= count_values(value, self.values_left).ok_or_else(too_much)?;
+        self.bytes_left = self.bytes_left.checked_sub(json_bytes(value)).ok_or_else(too_much)?;
         Ok(())
     }
 }

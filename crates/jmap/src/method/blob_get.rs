@@ -10,7 +10,6 @@ use crate::backend::Services;
 use crate::blob::{BlobReader, FoundBlob};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
-use crate::limits::REPLY_BYTES_MAX;
 
 const PROPERTIES: [&str; 6] = ["data", "data:asText", "data:asBase64", "digest:sha", "digest:sha-256", "size"];
 
@@ -31,7 +30,6 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let blobs = BlobReader::new(context.services, context.caller, &account);
     let mut list = Vec::new();
     let mut not_found = Vec::new();
-    let mut reply_bytes = 0_usize;
     for id in ids {
         let resolved = context.resolve_id(&id);
         let found = resolved.map(|id| blobs.find(&id)).transpose()?.flatten();
@@ -41,10 +39,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
             continue;
         };
         object["id"] = json!(id);
-        reply_bytes = reply_bytes.saturating_add(object.to_string().len());
-        if reply_bytes > REPLY_BYTES_MAX {
-            return Err(MethodError::described("requestTooLarge", "the blobs are too large for one reply"));
-        }
+        context.count_reply(&object)?;
         list.push(object);
     }
     let ticket = blobs.ticket();

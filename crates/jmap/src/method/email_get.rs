@@ -9,7 +9,6 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::email::{BodyOptions, EmailProperty};
 use crate::error::{MethodError, MethodResult};
-use crate::limits::REPLY_BYTES_MAX;
 use crate::stored_email::object_of;
 
 /// The arguments about bodies, which [`BodyOptions`] reads.
@@ -27,17 +26,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let view = context.view(&account)?;
     let all = || view.table.rows().map(|row| row.email_id.to_string()).collect();
     let wanted = call.wanted(context, all)?;
-    let mut bytes_left = REPLY_BYTES_MAX;
-    let find = |id: &str| {
-        let Some(row) = view.table.email(id) else { return Ok(None) };
-        let object = object_of(&view, row, &properties, &options)?;
-        if let Some(object) = &object {
-            let bytes = object.to_string().len();
-            bytes_left = bytes_left
-                .checked_sub(bytes)
-                .ok_or_else(|| MethodError::described("requestTooLarge", "the messages are too large for one reply"))?;
-        }
-        Ok(object)
+    let find = |id: &str| match view.table.email(id) {
+        Some(row) => object_of(&view, row, &properties, &options),
+        None => Ok(None),
     };
     // The object has the wanted properties already, under the names that the client used.
     let call = GetCall { properties: None, ..call };

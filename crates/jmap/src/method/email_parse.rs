@@ -25,8 +25,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         properties.retain(|property| property.name() != "id");
     }
     let account = context.account(&account_id)?;
-    let too_large = "the messages are too large for one reply";
-    parse_blobs(context, &account, ids, too_large, |_, id, bytes| {
+    parse_blobs(context, &account, ids, |_, id, bytes| {
         if !is_message(bytes) {
             return Ok(None);
         }

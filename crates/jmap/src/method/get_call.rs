@@ -64,7 +64,11 @@ impl GetCall {
                 None => None,
             };
             match found {
-                Some(object) => list.push(self.reduce(object)),
+                Some(object) => {
+                    let object = self.reduce(object);
+                    context.count_reply(&object)?;
+                    list.push(object);
+                }
                 None => not_found.push(id),
             }
         }
@@ -78,7 +82,8 @@ impl GetCall {
 
     /// Returns an object with the wanted properties and its id.
     fn reduce(&self, object: Value) -> Value {
-        let (Value::Object(mut members), Some(properties)) = (object.clone(), &self.properties) else { return object };
+        let Some(properties) = &self.properties else { return object };
+        let Value::Object(mut members) = object else { return object };
         members.retain(|name, _| name == "id" || properties.contains(name));
         Value::Object(members)
     }

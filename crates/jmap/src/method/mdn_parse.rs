@@ -29,8 +29,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     context.check_get_count(ids.len())?;
     let account = open_account(context, &account_id)?;
     let mut sent = None;
-    let too_large = "the notifications are too large for one reply";
-    parse_blobs(context, &account, ids, too_large, |context, _, bytes| {
+    parse_blobs(context, &account, ids, |context, _, bytes| {
         let Some(notification) = ParsedNotification::parse(bytes) else { return Ok(None) };
         let sent = match &mut sent {
             Some(sent) => sent,

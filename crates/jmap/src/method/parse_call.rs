@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::account::Account;
 use crate::blob::BlobReader;
 use crate::context::Context;
-use crate::error::{MethodError, MethodResult};
-use crate::limits::REPLY_BYTES_MAX;
+use crate::error::MethodResult;
 
 /// Returns the reply with the blobs `ids`, sorted into `parsed`, `notParsable` and `notFound`.
 ///
@@ -14,20 +13,17 @@ use crate::limits::REPLY_BYTES_MAX;
 ///
 /// # Errors
 ///
-/// `requestTooLarge` with the description `too_large` if the objects have more than [`REPLY_BYTES_MAX`]; those of
-/// `parse` and of reading a blob.
+/// `requestTooLarge` if the reply becomes too large; those of `parse` and of reading a blob.
 pub(super) fn parse_blobs(
     context: &mut Context<'_>,
     account: &Account,
     ids: Vec<String>,
-    too_large: &str,
     mut parse: impl FnMut(&mut Context<'_>, &str, &[u8]) -> MethodResult<Option<Value>>,
 ) -> MethodResult<Map<String, Value>> {
     let blobs = BlobReader::new(context.services, context.caller, account);
     let mut parsed = Map::new();
     let mut not_parsable = Vec::new();
     let mut not_found = Vec::new();
-    let mut bytes = 0_usize;
     for id in ids {
         let resolved = context.resolve_id(&id);
         let Some(blob) = resolved.map(|id| blobs.read(&id)).transpose()?.flatten() else {
@@ -38,10 +34,7 @@ pub(super) fn parse_blobs(
             not_parsable.push(id);
             continue;
         };
-        bytes = bytes.saturating_add(object.to_string().len());
-        if bytes > REPLY_BYTES_MAX {
-            return Err(MethodError::described("requestTooLarge", too_large));
-        }
+        context.count_reply(&object)?;
         parsed.insert(id, object);
     }
     let ticket = blobs.ticket();

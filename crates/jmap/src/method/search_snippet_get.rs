@@ -39,7 +39,9 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
             true => None,
             false => snippet(&searchable_body_text(&raw), &body_words, SNIPPET_OCTETS_MAX),
         };
-        list.push(json!({ "emailId": &*row.email_id, "subject": subject, "preview": preview }));
+        let object = json!({ "emailId": &*row.email_id, "subject": subject, "preview": preview });
+        context.count_reply(&object)?;
+        list.push(object);
     }
     let mut reply = Map::new();
     reply.insert("accountId".to_owned(), json!(account_id));

@@ -54,6 +54,47 @@ fn references_that_double_the_reply_end_with_an_error() {
     assert!(kinds.contains(&"requestTooLarge"), "{kinds:?}");
 }
 
+/// Returns a reference to the argument `a` in the first response.
+fn echo_of_first() -> Value {
+    json!({ "resultOf": "0", "name": "Core/echo", "path": "/a" })
+}
+
+#[test]
+fn references_copy_a_limited_number_of_bytes() {
+    let world = World::new();
+    let text = "a".repeat(8 << 20);
+    let copies: serde_json::Map<String, Value> = (0..9).map(|n| (format!("#{n}"), echo_of_first())).collect();
+    let responses = world.calls("alice", &json!([["Core/echo", { "a": text }, "0"], ["Core/echo", copies, "1"]]));
+    assert_eq!(responses[1][1]["type"], "requestTooLarge", "{}", responses[1]);
+    let copies: serde_json::Map<String, Value> = (0..2).map(|n| (format!("#{n}"), echo_of_first())).collect();
+    let responses = world.calls("alice", &json!([["Core/echo", { "a": text }, "0"], ["Core/echo", copies, "1"]]));
+    assert_eq!(responses[1][1]["1"].as_str().map(str::len), Some(8 << 20));
+}
+
+#[test]
+fn the_reply_to_a_request_is_limited_with_the_last_response() {
+    let world = World::new();
+    let mut calls = vec![json!(["Core/echo", { "a": "a".repeat(8 << 20) }, "0"])];
+    calls.extend((1..8).map(|number| json!(["Core/echo", { "#a": echo_of_first() }, number.to_string()])));
+    calls.push(json!(["Core/echo", { "a": "small" }, "8"]));
+    let responses = world.calls("alice", &json!(calls));
+    let kinds: Vec<_> = (0..9).map(|number| responses[number][1]["type"].as_str()).collect();
+    let mut expected = vec![None; 9];
+    expected[7] = Some("requestTooLarge");
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn large_objects_of_one_response_are_counted() {
+    let world = World::new();
+    let text = "a".repeat(22 << 20);
+    let uploaded = world.upload(&caller("alice"), "Aalice", text.as_bytes(), "text/plain").expect("she may");
+    let blob = &uploaded["blobId"];
+    let get = |ids: Value| world.calls("alice", &json!([["Blob/get", { "accountId": "Aalice", "ids": ids }, "0"]]));
+    assert_eq!(get(json!([blob, blob]))[0][1]["list"][1]["size"], 22 << 20);
+    assert_eq!(get(json!([blob, blob, blob]))[0][1]["type"], "requestTooLarge");
+}
+
 #[test]
 fn patches_and_ids_of_any_form_are_answered() {
     let world = World::new();
