@@ -2,7 +2,7 @@
 //!
 //! The handshake logs in like any other request, and pages of foreign origins are refused before it, so that no page
 //! can use the session of a person (cross-site WebSocket hijacking). The connection ends with the login: with the
-//! session of a browser, and with a change of the account.
+//! session of a browser, and with a change of the account, also while a slow client has not read an answer.
 //!
 //! A connection that waits holds no worker. Each message is a job, and up to as many of them run at the same time as an
 //! account may have requests; then nothing more is read. What arrives takes memory of the peer until its message has
@@ -397,16 +397,20 @@ impl Socket {
         self.send(Message::text(text)).await
     }
 
-    /// Sends a message. A client that reads nothing for a long time has gone.
+    /// Sends a message. A client that reads nothing for a long time has gone. The login may end before a slow client
+    /// has read the message.
     async fn send(&mut self, message: Message) -> Result<(), End> {
-        let mut sending = pin!(self.stream.send(message));
+        let Self { stream, traffic, login, .. } = self;
+        let mut sending = pin!(stream.send(message));
         loop {
-            let before = self.traffic.lock().sent;
+            let before = traffic.lock().sent;
             tokio::select! {
+                biased;
                 sent = &mut sending => return sent.map_err(|_| End::Lost),
+                () = &mut login.login_end => return Err(login_ended()),
                 () = sleep(STALL_TIME_MAX) => {}
             }
-            if self.traffic.lock().sent == before {
+            if traffic.lock().sent == before {
                 return Err(End::Lost);
             }
         }

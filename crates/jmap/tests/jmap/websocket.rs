@@ -287,6 +287,32 @@ async fn a_connection_ends_with_its_login() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_client_does_not_read_ends_with_its_login() {
+    let server = Server::start(World::new()).await;
+    let text = "x".repeat(LARGE_TEXT_BYTES);
+    server.world.deliver("alice", "INBOX", format!("Subject: x\r\n\r\n{text}\r\n").as_bytes());
+    let mut client = server.connect_with_small_buffer("alice").await;
+    let served = server.served.lock().expect("no test panics with it").pop().expect("a connection");
+    let occupied = server.occupy_workers();
+    let requests = server.world.services.limits.concurrent_requests_max as usize;
+    for _ in 0..requests {
+        client.send(&get_text()).await;
+    }
+    while server.memory.total().held_bytes() < requests * get_text().len() {
+        tokio::task::yield_now().await;
+    }
+    drop(occupied);
+    server.finish_jobs("alice").await;
+    assert!(server.memory.total().held_bytes() > LARGE_TEXT_BYTES, "answers wait that the client does not read");
+    tokio::time::pause();
+    let begun = Instant::now();
+    server.watched.terminate();
+    served.await.expect("it does not panic").expect("the connection ends");
+    assert!(begun.elapsed() <= WEBSOCKET_CLOSE_TIME_MAX * 2, "{:?}", begun.elapsed());
+    drop(client);
+}
+
+#[tokio::test]
 async fn a_connection_ends_with_its_account_and_with_the_server() {
     let server = Server::start(World::new()).await;
     // An account that was changed ends its connections.
