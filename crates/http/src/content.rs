@@ -7,6 +7,7 @@ use std::ops::Range;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use http_range_header::parse_range_header;
 
 use crate::limits::FILE_NAME_CHARACTERS_MAX;
@@ -93,6 +94,14 @@ pub fn answer_with(request: &HeaderMap, content: Content<'_>, body: impl FnOnce(
     response
 }
 
+/// Returns the bytes of a content in memory that lie within a range.
+#[must_use]
+pub fn slice_of(content: &Bytes, range: Range<u64>) -> Bytes {
+    let position = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
+    let end = position(range.end);
+    content.slice(position(range.start).min(end)..end)
+}
+
 /// The part of a content that a request names.
 enum Requested {
     Whole,
@@ -129,6 +138,18 @@ fn is_known(request: &HeaderMap, tag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slices_lie_within_the_content() {
+        let content = Bytes::from_static(b"0123456789");
+        let check = |range: Range<u64>, expected: &str| assert_eq!(slice_of(&content, range), expected);
+        check(0..10, "0123456789");
+        check(2..5, "234");
+        check(8..u64::MAX, "89");
+        check(10..12, "");
+        check(u64::MAX..u64::MAX, "");
+        check(Range { start: 5, end: 2 }, "");
+    }
 
     #[track_caller]
     fn check(fields: &[(header::HeaderName, &'static str)], status: u16, length: Option<&str>) {

@@ -4,14 +4,13 @@
 //! ([`content_hash`]), so browsers keep it for a year without asking again. The same hash is its tag.
 
 use std::io::{self, Read as _};
-use std::ops::Range;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use flate2::read::GzEncoder;
 
-use crate::content::{Content, answer_with};
+use crate::content::{Content, answer_with, slice_of};
 
 /// Returns the hash of a file (FNV-1a), which is computed when the program is compiled. It distinguishes versions of a
 /// file, and protects nothing.
@@ -54,9 +53,7 @@ impl StaticFile {
         let chosen = self.encoded.iter().find(|(coding, _)| !is_part && accepts(request, coding));
         let bytes = chosen.map_or(&self.content, |(_, bytes)| bytes).clone();
         let content = Content { length: bytes.len() as u64, media_type: self.media_type, tag: &self.tag };
-        let position = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
-        let body = |part: Range<u64>| Body::from(bytes.slice(position(part.start)..position(part.end)));
-        let mut response = answer_with(request, content, body);
+        let mut response = answer_with(request, content, |part| Body::from(slice_of(&bytes, part)));
         let status = response.status();
         let fields = response.headers_mut();
         if status != StatusCode::RANGE_NOT_SATISFIABLE {

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use bytes::Bytes;
+use http::content::slice_of;
 use serde_json::{Value, json};
 use store::Ticket;
 
@@ -64,11 +65,7 @@ impl FoundBlob {
     /// found.
     pub fn read(&self, services: &Services, range: Range<u64>) -> MethodResult<Option<Bytes>> {
         match self {
-            Self::Whole(blob) => {
-                let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(blob.bytes.len());
-                let end = place(range.end);
-                Ok(Some(blob.bytes.slice(place(range.start).min(end)..end)))
-            }
+            Self::Whole(blob) => Ok(Some(slice_of(&blob.bytes, range))),
             Self::Upload(upload) => Ok(services.uploads.read(upload, range)?.map(Bytes::from)),
         }
     }

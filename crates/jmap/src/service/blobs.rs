@@ -21,7 +21,7 @@ use axum::response::IntoResponse;
 use base::sync::Mutex;
 use futures_util::stream;
 use http::RequestContext;
-use http::content::{Content, POLICY_OF_DOWNLOADS, Presentation, answer_with, content_disposition};
+use http::content::{Content, POLICY_OF_DOWNLOADS, Presentation, answer_with, content_disposition, slice_of};
 use http::problem::Problem;
 use http::request_body::{BodyLimits, BodyPieces};
 use serde::Deserialize;
@@ -196,8 +196,7 @@ pub(super) async fn download(
 /// Returns the body with a range of a blob.
 fn body_of(service: &Arc<Service>, caller: Caller, found: FoundBlob, range: Range<u64>) -> Body {
     if let FoundBlob::Whole(blob) = &found {
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(blob.bytes.len());
-        return Body::from(blob.bytes.slice(place(range.start)..place(range.end)));
+        return Body::from(slice_of(&blob.bytes, range));
     }
     let service = Arc::clone(service);
     let found = Arc::new(found);
