@@ -44,6 +44,7 @@ mod quota_changes;
 mod quota_get;
 mod quota_query;
 mod quota_query_changes;
+mod refused_request;
 mod search_snippet_get;
 mod set_call;
 mod share_notification;

@@ -14,8 +14,8 @@ use mail::submission::{RecordedSubmission, Refusal, RefusedRequest, SubmissionRe
 use notes::AclLevel;
 use serde_json::{Map, Value, json};
 
-use super::email_set;
 use super::set_call::SetCall;
+use super::{email_set, refused_request};
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -222,7 +222,10 @@ fn send(
         change: RecordChange::New(submission.new_note()),
     };
     let recorded = RecordedSubmission { id: submission.queue_id(), release_at: envelope.release_at, record };
-    let ticket = context.services.outbox.submit(request, recorded).map_err(|error| refused(context, error))?;
+    let accepted = context.services.outbox.submit(request, recorded);
+    let ticket = accepted.map_err(|refused| {
+        refused_request::error_of(context, &refused, |refused| error_of_refused(context, refused))
+    })?;
     context.wait_for(ticket);
     Ok(())
 }
@@ -327,29 +330,21 @@ fn find(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submis
     found.ok_or_else(|| SetError::new("notFound"))
 }
 
-/// Returns the error for a message that was refused (RFC 8621 §7.5).
-fn refused(context: &Context<'_>, refused: RefusedRequest) -> SetError {
-    let RefusedRequest { recipient, refusal } = refused;
-    let reply = match &recipient {
-        Some(recipient) => refusal.reply_about(recipient),
-        None => refusal.to_string(),
-    };
-    if let Some(recipient) = recipient {
-        return SetError::described("invalidRecipients", reply).with("invalidRecipients", json!([recipient]));
+/// Returns the error for a message that was refused, if it has one of its own (RFC 8621 §7.5).
+fn error_of_refused(context: &Context<'_>, refused: &RefusedRequest) -> Option<SetError> {
+    if let Some(recipient) = &refused.recipient {
+        return Some(SetError::new("invalidRecipients").with("invalidRecipients", json!([recipient])));
     }
-    match refusal {
-        Refusal::Sender(_) => SetError::described("forbiddenMailFrom", reply),
-        Refusal::Author(_) => SetError::described("forbiddenFrom", reply),
-        Refusal::AccountClosed | Refusal::GroupRate => SetError::described("forbiddenToSend", reply),
+    let kind = match refused.refusal {
+        Refusal::Sender(_) => "forbiddenMailFrom",
+        Refusal::Author(_) => "forbiddenFrom",
+        Refusal::AccountClosed | Refusal::GroupRate => "forbiddenToSend",
         Refusal::RecipientCount(_) => {
             let max = context.services.outbox.recipients_max();
-            SetError::described("tooManyRecipients", reply).with("maxRecipients", json!(max))
+            return Some(SetError::new("tooManyRecipients").with("maxRecipients", json!(max)));
         }
-        Refusal::TooLarge => {
-            let max = context.services.outbox.message_bytes_max();
-            SetError::described("tooLarge", reply).with("maxSize", json!(max))
-        }
-        Refusal::Malformed(_) | Refusal::Loop => SetError::described("invalidEmail", reply),
-        _ => SetError::described("serverFail", reply),
-    }
+        Refusal::Malformed(_) | Refusal::Loop => "invalidEmail",
+        _ => return None,
+    };
+    Some(SetError::new(kind))
 }

@@ -17,7 +17,7 @@ use mail::submission::{NotifiedMessage, Refusal, RefusedRequest, SubmissionReque
 use notes::AclLevel;
 use serde_json::{Map, Value, json};
 
-use super::email_set;
+use super::{email_set, refused_request};
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -137,7 +137,7 @@ impl Sender {
             request_id: String::new(),
         };
         let sent = context.services.outbox.submit_notification(request, notifiable.message);
-        let ticket = sent.map_err(|error| refused(context, error))?;
+        let ticket = sent.map_err(|refused| refused_request::error_of(context, &refused, error_of_refused))?;
         context.wait_for(ticket);
         Ok(SentNotification { email, properties })
     }
@@ -222,26 +222,18 @@ fn already_sent() -> SetError {
     SetError::described("mdnAlreadySent", "the keyword $mdnsent is set already")
 }
 
-/// Returns the error for a notification that was refused (RFC 9007 §2.1).
-fn refused(context: &Context<'_>, refused: RefusedRequest) -> SetError {
-    let RefusedRequest { recipient, refusal } = refused;
-    let reply = match &recipient {
-        Some(recipient) => refusal.reply_about(recipient),
-        None => refusal.to_string(),
-    };
+/// Returns the error for a notification that was refused, if it has one of its own (RFC 9007 §2.1).
+fn error_of_refused(RefusedRequest { recipient, refusal }: &RefusedRequest) -> Option<SetError> {
     let is_permanent = refusal.codes().0 >= 500;
-    match refusal {
-        Refusal::AlreadyNotified => already_sent(),
-        Refusal::NotifiedMessageGone => absent(),
-        _ if recipient.is_some() && is_permanent => SetError::described("notFound", reply),
-        Refusal::Sender(_) | Refusal::Author(_) => SetError::described("forbiddenFrom", reply),
-        Refusal::AccountClosed => SetError::described("forbidden", reply),
-        Refusal::GroupRate => SetError::described("rateLimit", reply),
-        Refusal::InsufficientStorage => SetError::described("overQuota", reply),
-        Refusal::TooLarge => {
-            let max = context.services.outbox.message_bytes_max();
-            SetError::described("tooLarge", reply).with("maxSize", json!(max))
-        }
-        _ => SetError::described("serverFail", reply),
-    }
+    let kind = match refusal {
+        Refusal::AlreadyNotified => return Some(already_sent()),
+        Refusal::NotifiedMessageGone => return Some(absent()),
+        _ if recipient.is_some() && is_permanent => "notFound",
+        Refusal::Sender(_) | Refusal::Author(_) => "forbiddenFrom",
+        Refusal::AccountClosed => "forbidden",
+        Refusal::GroupRate => "rateLimit",
+        Refusal::InsufficientStorage => "overQuota",
+        _ => return None,
+    };
+    Some(SetError::new(kind))
 }
