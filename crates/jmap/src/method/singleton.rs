@@ -104,7 +104,7 @@ impl Singleton {
                 let changed = match id == ID {
                     false => Err(SetError::new("notFound")),
                     true if call.destroy.contains(id) => Err(SetError::new("willDestroy")),
-                    true => self.changed_items(&account, note, patch),
+                    true => self.patched_items(&account, note, patch),
                 };
                 let outcome = changed.map(|changed| {
                     items = changed;
@@ -149,7 +149,7 @@ impl Singleton {
     }
 
     /// Returns the items after a patch, or `None` if it changes nothing.
-    fn changed_items(
+    fn patched_items(
         &self,
         account: &Account,
         note: Option<&Note>,
@@ -173,13 +173,14 @@ impl Singleton {
         let fixed = changed.iter().copied().filter(|name| !self.properties.contains(name));
         invalid.refuse(fixed, "it cannot be set");
         invalid.refuse(changed.iter().copied().filter(|name| is_locked(name)), "the operator has locked it");
-        // What the person has chosen before stays, for the time after the lock.
+        // What is not changed stays, also what the person has chosen before the operator locked it.
         let stored = note.map_or(&[][..], |note| &note.items);
         let mut items = Vec::new();
         for name in self.properties {
-            let value = match is_locked(name) {
+            let new = after.get(*name);
+            let value = match new == before.get(*name) {
                 true => (self.read)(stored, name),
-                false => after.get(*name).cloned().unwrap_or(Value::Null),
+                false => new.cloned().unwrap_or(Value::Null),
             };
             items.extend(invalid.check((self.write)(name, &value)));
         }
