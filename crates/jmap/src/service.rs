@@ -19,6 +19,7 @@ mod events;
 mod metered_stream;
 mod push_delivery;
 pub mod push_sender;
+pub(crate) mod resource_address;
 mod socket;
 mod state_events;
 
@@ -48,7 +49,8 @@ use crate::limits::{
     WEBSOCKETS_PER_ACCOUNT_MAX,
 };
 use crate::push_subscriptions::APPLICATION_PASSWORD_PREFIX;
-use crate::{Caller, Services, SessionUrls};
+use crate::{Caller, Services};
+use resource_address::{DOWNLOAD_ROUTE, EVENTS_ROUTE, UPLOAD_ROUTE, session_urls};
 
 /// The header fields that pages of permitted origins may send.
 const SENT_FIELDS: &str = "accept, authorization, content-type, last-event-id";
@@ -118,9 +120,9 @@ impl Service {
             .route("/.well-known/jmap", get(session))
             .route("/jmap/session", get(session))
             .route("/jmap/api", post(api::answer))
-            .route("/jmap/upload/{account}/", post(blobs::upload))
-            .route("/jmap/download/{account}/{blob}/{name}", get(blobs::download))
-            .route("/jmap/events", get(events::answer))
+            .route(UPLOAD_ROUTE, post(blobs::upload))
+            .route(DOWNLOAD_ROUTE, get(blobs::download))
+            .route(EVENTS_ROUTE, get(events::answer))
             .route("/jmap/ws", get(socket::answer))
             .layer(Extension(Arc::clone(self)))
             .layer(check);
@@ -230,17 +232,6 @@ fn base_url(context: &RequestContext, request: &Request) -> Option<String> {
     let is_plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
     let scheme = if context.peer.tls { "https" } else { "http" };
     is_plain.then(|| format!("{scheme}://{host}"))
-}
-
-/// Returns the addresses of the resources for clients that have reached the server at an address.
-fn session_urls(base: &str) -> SessionUrls {
-    SessionUrls {
-        api: format!("{base}/jmap/api"),
-        download: format!("{base}/jmap/download/{{accountId}}/{{blobId}}/{{name}}?accept={{type}}"),
-        upload: format!("{base}/jmap/upload/{{accountId}}/"),
-        event_source: format!("{base}/jmap/events?types={{types}}&closeafter={{closeafter}}&ping={{ping}}"),
-        websocket: Some(format!("{}/jmap/ws", base.replacen("http", "ws", 1))),
-    }
 }
 
 async fn session(

@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use base::sync::Mutex;
@@ -24,12 +23,12 @@ use http::RequestContext;
 use http::content::{Content, POLICY_OF_DOWNLOADS, Presentation, answer_with, content_disposition, slice_of};
 use http::problem::Problem;
 use http::request_body::{BodyLimits, BodyPieces};
-use serde::Deserialize;
 use serde_json::Value;
 use store::Ticket;
 use wire::{JobLabel, JobOwner, WorkerPool};
 
 use super::api::{BODY_PAUSE_MAX, refused_body};
+use super::resource_address::{DownloadAddress, UploadAddress};
 use super::{Answer, Service, asking_for_login, failed, unavailable};
 use crate::Caller;
 use crate::blob::{self, FoundBlob, UploadRequest};
@@ -37,18 +36,10 @@ use crate::error::MethodError;
 use crate::limits::TRANSFER_PIECE_BYTES;
 use crate::uploads::ArrivingUpload;
 
-/// The query of a download.
-#[derive(Debug, Deserialize)]
-pub(super) struct DownloadQuery {
-    /// The media type that the client wants. Types that browsers execute are replaced.
-    #[serde(alias = "type")]
-    accept: Option<String>,
-}
-
 pub(super) async fn upload(
     Extension(service): Extension<Arc<Service>>,
     Extension(context): Extension<RequestContext>,
-    Path(account): Path<String>,
+    UploadAddress { account }: UploadAddress,
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -161,14 +152,10 @@ fn abandon(pool: &WorkerPool, label: JobLabel, arriving: &Arc<Mutex<Option<Arriv
 pub(super) async fn download(
     Extension(service): Extension<Arc<Service>>,
     Extension(context): Extension<RequestContext>,
-    path: Result<Path<(String, String, String)>, PathRejection>,
-    query: Result<Query<DownloadQuery>, QueryRejection>,
+    DownloadAddress { account, blob, name, media_type }: DownloadAddress,
     headers: HeaderMap,
 ) -> Response<Body> {
     let answered = async {
-        let invalid = |reason: String| Problem::new(StatusCode::BAD_REQUEST, reason);
-        let Path((account, blob, name)) = path.map_err(|error| invalid(error.body_text()))?;
-        let Query(query) = query.map_err(|error| invalid(error.body_text()))?;
         let caller = service.caller(&context, &headers).await?;
         let tag = format!("\"{blob}\"");
         let of_job = caller.clone();
@@ -179,7 +166,7 @@ pub(super) async fn download(
             }
         });
         let found = opened.await?.map_err(|error| problem_of("download", &error))?;
-        let wanted = query.accept.unwrap_or_else(|| found.media_type().to_owned());
+        let wanted = media_type.unwrap_or_else(|| found.media_type().to_owned());
         let media_type = blob::safe_media_type(&wanted);
         let content = Content { length: found.size(), media_type: &media_type, tag: &tag };
         let mut response = answer_with(&headers, content, |range| body_of(&service, caller, found, range));

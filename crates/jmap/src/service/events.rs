@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -19,32 +17,13 @@ use futures_util::{Stream, StreamExt as _};
 use http::account_limits::RequestPermit;
 use http::problem::Problem;
 use http::{RequestContext, front::Uncompressed};
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
+use super::resource_address::EventsAddress;
 use super::state_events::{StateEvent, StateEvents, state_events};
 use super::{LoginEnd, RequestLogin, Service, asking_for_login};
-use crate::limits::{EVENT_PING_MAX, EVENT_PING_MIN};
-use crate::type_selection::TypeSelection;
-
-/// The query of an event source.
-#[derive(Debug, Deserialize)]
-pub(super) struct EventQuery {
-    /// `*`, or a list of types.
-    #[serde(default = "all_types")]
-    types: String,
-    /// `state`: the answer ends after the first event. `no`: it does not.
-    #[serde(default)]
-    closeafter: String,
-    /// Seconds between two pings; 0 for none.
-    #[serde(default)]
-    ping: u64,
-}
-
-fn all_types() -> String {
-    "*".to_owned()
-}
+use crate::limits::EVENT_PING_MAX;
 
 struct Sending {
     service: Arc<Service>,
@@ -60,14 +39,10 @@ struct Sending {
 pub(super) async fn answer(
     Extension(service): Extension<Arc<Service>>,
     Extension(context): Extension<RequestContext>,
-    query: Result<Query<EventQuery>, QueryRejection>,
+    address: EventsAddress,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let Query(query) = match query {
-        Ok(query) => query,
-        Err(error) => return Problem::new(StatusCode::BAD_REQUEST, error.body_text()).into_response(),
-    };
-    match begin(&service, &context, query, &headers).await {
+    match begin(&service, &context, address, &headers).await {
         Ok(sending) => {
             let stream = futures_util::stream::unfold(sending, |mut sending| async move {
                 let event = sending.next().await?;
@@ -87,23 +62,17 @@ pub(super) async fn answer(
 async fn begin(
     service: &Arc<Service>,
     context: &RequestContext,
-    query: EventQuery,
+    EventsAddress { types, is_one_event, ping }: EventsAddress,
     headers: &HeaderMap,
 ) -> Result<Sending, Problem> {
-    let is_one_event = match query.closeafter.as_str() {
-        "state" => true,
-        "no" | "" => false,
-        _ => return Err(Problem::new(StatusCode::BAD_REQUEST, "closeafter is `state` or `no`")),
-    };
     let RequestLogin { caller, found } = service.login(context, headers).await?;
     let permit = service.event_sources.begin(&caller.login).ok_or_else(|| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "this account has too many event sources; close some of them")
     })?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let ping = (query.ping > 0).then(|| Duration::from_secs(query.ping).clamp(EVENT_PING_MIN, EVENT_PING_MAX));
     Ok(Sending {
         service: Arc::clone(service),
-        events: state_events(service, &caller, TypeSelection::parse(&query.types), last).await?,
+        events: state_events(service, &caller, types, last).await?,
         login_end: service.login_end(context, &found).await?,
         is_one_event,
         ping,

@@ -237,4 +237,7 @@ async fn requests_that_cannot_be_read_get_a_problem_document() {
         assert!(answer.header.contains("content-type: application/problem+json"), "{path}: {}", answer.header);
         assert!(answer.json()["detail"].is_string(), "{path}: {}", answer.json());
     }
+    let upload = answer(begin(&server, "alice", "POST /jmap/upload/%ff/", "Content-Length: 0\r\n").await).await;
+    assert_eq!(upload.status, 400);
+    assert!(upload.header.contains("content-type: application/problem+json"), "{}", upload.header);
 }
