@@ -1,4 +1,7 @@
-//! The entry point for fuzzing: any bytes as a request, with its references, patches, filters and settings.
+//! The entry points for fuzzing: any bytes as a request, with its references, patches, filters and settings, and any
+//! bytes as an address ([`addresses`]).
+
+pub mod addresses;
 
 use serde_json::{Map, Value};
 
