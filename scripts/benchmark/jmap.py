@@ -187,6 +187,27 @@ def changes(server, client, samples, count=100):
     return found
 
 
+def by_sender(server, client, samples, numbers):
+    """Times the first page of the inbox by sender, which reads all senders, and pages at random positions of it after one message was flagged each."""
+    def page(position):
+        query = {"filter": {"inMailbox": client.boxes["inbox"]}, "sort": [{"property": "from"}], "position": position, "limit": PAGE, "calculateTotal": True}
+        start, cpu = time.monotonic(), server.cpu_seconds()
+        found = client.calls(["Email/query", query], ["Email/get", {"#ids": path("0", "Email/query", "/ids"), "properties": ROW}])
+        return 1e3 * (time.monotonic() - start), 1e3 * (server.cpu_seconds() - cpu), *found
+
+    first_ms, _, query, rows = page(0)
+    times, cpu = [], []
+    for _ in range(samples):
+        client.call("Email/set", {"update": {rows["list"][0]["id"]: {"keywords/$flagged": True}}})
+        one_ms, one_cpu_ms, query, rows = page(numbers.randrange(0, query["total"] - PAGE))
+        senders = [row["from"][0]["name"] for row in rows["list"]]
+        if len(senders) != PAGE or senders != sorted(senders):
+            raise RuntimeError(f"{client.account}: {senders}")
+        times.append(one_ms)
+        cpu.append(one_cpu_ms)
+    return {"first_ms": first_ms, "cpu_ms": statistics.mean(cpu), **percentiles(times)}
+
+
 def churn(client, passes):
     """Moves messages out of the inbox and back, a page at a time, until `passes` messages have passed."""
     passed = 0
@@ -212,6 +233,7 @@ def lists(server, large, samples, pair=0, turns=3):
     found = {"messages": large} | {name: middle(turns_of) for name, turns_of in turn_figures.items()}
     for name in ("small", "large"):
         found[f"changes {name}"] = changes(server, clients[name], samples)
+        found[f"by sender {name}"] = by_sender(server, clients[name], samples, numbers)
     for one in clients.values():
         one.close()
     return found

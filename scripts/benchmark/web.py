@@ -292,6 +292,11 @@ def list_rows(found):
             figures = ours["changes large"][name]
             made.append((f"{name} after 100 changes in {ours['messages']:,} messages: p50 with its way (compared with: in 1,000)", figures["p50_ms"],
                          ours["changes small"][name]["p50_ms"], "ms", "less", 3, None))
+        if "by sender large" in ours:
+            of_large, of_small = ours["by sender large"], ours["by sender small"]
+            label = f"by sender, {ours['messages']:,} messages"
+            made.append((f"the first page {label} (compared with: 1,000 messages)", of_large["first_ms"], of_small["first_ms"], "ms", "less", None, None))
+            made.append((f"a page {label}, at a random position after a change: server CPU (compared with: 1,000 messages)", of_large["cpu_ms"], of_small["cpu_ms"], "ms", "less", None, 1.5))
     churn = found.get("lists churned", {}).get("ours", {})
     for case in ("before", "after"):
         if case in churn:
