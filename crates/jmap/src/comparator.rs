@@ -4,12 +4,12 @@
 
 use std::cmp::Ordering;
 
+use mail::casemap::Collation;
 use serde_json::Value;
 
 use crate::arguments::Arguments;
 use crate::error::{MethodError, MethodResult};
 use crate::limits::COMPARATORS_MAX;
-use crate::sort::Collation;
 
 /// The order of a list by one property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Comparator {
             None | Some(Value::Null) => true,
             Some(value) => value.as_bool().ok_or_else(invalid)?,
         };
-        let collation = Collation::parse(value.get("collation"))?;
+        let collation = parse_collation(value.get("collation"))?;
         Ok(Self { property: property.to_owned(), is_ascending, collation })
     }
 
@@ -51,5 +51,16 @@ impl Comparator {
             if comparator.is_ascending { order } else { order.reverse() }
         });
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Parses the property `collation` of a comparator.
+pub fn parse_collation(value: Option<&Value>) -> MethodResult<Collation> {
+    match value {
+        None | Some(Value::Null) => Ok(Collation::Unicode),
+        Some(Value::String(name)) if name == "i;unicode-casemap" => Ok(Collation::Unicode),
+        Some(Value::String(name)) if name == "i;ascii-casemap" => Ok(Collation::Ascii),
+        Some(Value::String(_)) => Err(MethodError::described("unsupportedSort", "unknown collation")),
+        Some(_) => Err(MethodError::invalid_arguments("a comparator is not valid")),
     }
 }

@@ -1,13 +1,13 @@
 //! Lists (RFC 8620 §5.5 and §5.6): the window of a `/query`, and the messages of an Email/query.
 //!
-//! The list of an Email/query is computed once. If the table can make it follow the messages, it does; otherwise it is
-//! kept for the next pages until a message changes.
+//! The list of an Email/query is computed once. If its filter needs no contents and its order never changes for a
+//! message, it follows the messages; otherwise it is kept for the next pages until a message changes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::NoteId;
-use mail::message_table::{ListDefinition, MessageRow};
+use mail::message_table::{Arrangement, CollapsedTo, ListDefinition, MessageRow};
 use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
@@ -116,7 +116,7 @@ impl EmailQuery {
 
     /// Returns the messages in their order.
     pub fn run(&mut self, view: &mut AccountView<'_>, accounts: &dyn Accounts) -> MethodResult<Arc<Vec<NoteId>>> {
-        if let Some(notes) = view.table.list(&self.key).or_else(|| view.table.cached_query(&self.key)) {
+        if let Some(notes) = view.table.list_used(&self.key).or_else(|| view.table.cached_query(&self.key)) {
             return Ok(notes);
         }
         if self.filter.has_texts() {
@@ -133,25 +133,32 @@ impl EmailQuery {
                 rows.push(row);
             }
         }
-        let mut notes = self.sort.sorted(&rows, view);
-        if self.collapses_threads {
-            let mut seen = HashSet::new();
-            notes.retain(|note| view.table.row(*note).is_some_and(|row| seen.insert(Arc::clone(&row.thread))));
-        }
+        let arrangement = self.arrangement();
+        let notes = match &arrangement {
+            Some(arrangement) => arrangement.arrange(rows, &view.snapshot)?,
+            None => {
+                self.sort.sort(&mut rows, view)?;
+                let mut threads = HashSet::new();
+                rows.retain(|row| !self.collapses_threads || threads.insert(&*row.thread));
+                rows.iter().map(|row| row.note).collect()
+            }
+        };
         let notes = Arc::new(notes);
-        match self.sort.by_time().filter(|_| self.filter.is_decided_by_table()) {
-            Some(is_ascending) => {
-                let definition = ListDefinition {
-                    key: self.key.clone(),
-                    filter: Box::new(self.filter.clone()),
-                    is_ascending,
-                    collapses_threads: self.collapses_threads,
-                };
+        let key = self.key.clone();
+        match arrangement.filter(|_| self.filter.is_decided_by_table()) {
+            Some(arrangement) => {
+                let definition = ListDefinition { key, filter: Box::new(self.filter.clone()), arrangement };
                 view.table.keep_list(definition, Arc::clone(&notes));
             }
-            None => view.table.cache_query(self.key.clone(), Arc::clone(&notes)),
+            None => view.table.cache_query(key, Arc::clone(&notes)),
         }
         Ok(notes)
+    }
+
+    /// Returns the order and the messages of threads, if the place of a message never changes.
+    fn arrangement(&self) -> Option<Arrangement> {
+        let collapsed_to = self.collapses_threads.then_some(CollapsedTo::First);
+        Some(Arrangement { order: self.sort.fixed()?, collapsed_to })
     }
 
     fn consult_index(&mut self, view: &AccountView<'_>, accounts: &dyn Accounts) {
@@ -162,6 +169,13 @@ impl EmailQuery {
         if let Err(error) = consulted {
             tracing::warn!(%error, "the full-text index cannot be used, searching the messages instead");
         }
+    }
+
+    /// Returns the place of a message in the list.
+    #[must_use]
+    pub fn place(&self, view: &AccountView<'_>, notes: &[NoteId], note: NoteId) -> Option<usize> {
+        let place = view.table.place_in_list(&self.key, note);
+        place.unwrap_or_else(|| notes.iter().position(|other| *other == note))
     }
 
     /// Returns the places of some messages in the list, in order.

@@ -1,18 +1,16 @@
 //! Orders of messages (RFC 8621 §4.4.2): comparators, and the keys by which messages are sorted.
 //!
-//! Messages with equal keys are ordered by note, so that an order is total and pages never overlap. Texts are compared
-//! in the collation of the comparator, which is `i;unicode-casemap` if it names none. A sender is compared by the
-//! display name, or by the address if there is none; a subject by the base subject (RFC 5256 §2.1).
+//! Texts are compared in the collation of the comparator, which is `i;unicode-casemap` if it names none. Orders by
+//! properties that never change are those of the table (`mail::message_table`); an order with a keyword is computed
+//! here.
 
-use std::cmp::{Ordering, Reverse};
-
-use base::{NoteId, Timestamp};
-use mail::casemap::fold;
-use mail::message_table::{MessageRow, SortTexts};
+use base::NoteId;
+use mail::message_table::{MessageRow, RowComparator, RowOrder, SortKey, SortProperty, SortValue, read_sort_texts};
 use notes::Keywords;
 use serde_json::Value;
 
 use crate::account::AccountView;
+use crate::comparator::parse_collation;
 use crate::error::{MethodError, MethodResult};
 use crate::keyword::{self, KeywordTest};
 use crate::limits::COMPARATORS_MAX;
@@ -37,44 +35,19 @@ pub struct EmailSort {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Comparator {
-    key: SortKey,
-    is_ascending: bool,
-    collation: Collation,
+enum Comparator {
+    /// By a property that never changes.
+    Fixed(RowComparator),
+    /// By a keyword.
+    Keyword { test: KeywordTest, scope: KeywordScope, is_ascending: bool },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum SortKey {
-    Received,
-    Sent,
-    Size,
-    From,
-    To,
-    Subject,
-    HasKeyword(KeywordTest),
-    AllInThread(KeywordTest),
-    SomeInThread(KeywordTest),
-}
-
-/// The comparison of texts (RFC 4790).
+/// The messages that must have a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collation {
-    /// `i;ascii-casemap`.
-    Ascii,
-    /// `i;unicode-casemap`.
-    Unicode,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum KeyValue {
-    Number(i64),
-    Text(String),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Ascending(KeyValue),
-    Descending(Reverse<KeyValue>),
+enum KeywordScope {
+    Message,
+    AllInThread,
+    SomeInThread,
 }
 
 impl EmailSort {
@@ -91,48 +64,40 @@ impl EmailSort {
     /// Returns `true` if the place of a message depends on others of its thread.
     #[must_use]
     pub fn depends_on_threads(&self) -> bool {
-        let depends = |key: &SortKey| matches!(key, SortKey::AllInThread(_) | SortKey::SomeInThread(_));
-        self.comparators.iter().any(|comparator| depends(&comparator.key))
+        self.comparators.iter().any(
+            |comparator| matches!(comparator, Comparator::Keyword { scope, .. } if *scope != KeywordScope::Message),
+        )
     }
 
     /// Returns `true` if the place of a message can change.
     #[must_use]
     pub fn is_mutable(&self) -> bool {
-        let changes = |key: &SortKey| matches!(key, SortKey::HasKeyword(_));
-        self.depends_on_threads() || self.comparators.iter().any(|comparator| changes(&comparator.key))
+        self.fixed().is_none()
     }
 
-    /// Returns whether the oldest message comes first, if the order is that of the time of receipt.
+    /// Returns the order if the place of a message never changes. Without comparators, the newest message comes first.
     #[must_use]
-    pub fn by_time(&self) -> Option<bool> {
-        match self.comparators.as_slice() {
-            [] => Some(false),
-            [Comparator { key: SortKey::Received, is_ascending, .. }] => Some(*is_ascending),
-            _ => None,
+    pub fn fixed(&self) -> Option<RowOrder> {
+        if self.comparators.is_empty() {
+            return Some(RowOrder::newest_first());
         }
-    }
-
-    /// Returns the notes of messages in this order. Without comparators, the newest message comes first.
-    #[must_use]
-    pub fn sorted(&self, rows: &[&MessageRow], view: &AccountView<'_>) -> Vec<NoteId> {
-        let by_time = |is_ascending: bool| {
-            let mut order: Vec<(Timestamp, NoteId)> = rows.iter().map(|row| (row.received, row.note)).collect();
-            match is_ascending {
-                true => order.sort_unstable(),
-                false => order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1))),
-            }
-            order.into_iter().map(|(_, note)| note).collect()
-        };
-        if let Some(is_ascending) = self.by_time() {
-            return by_time(is_ascending);
-        }
-        let keys = |row: &&MessageRow| self.comparators.iter().map(|by| by.key_of(row, view)).collect::<Vec<_>>();
-        let mut order: Vec<(Vec<Key>, NoteId)> = rows.iter().map(|row| (keys(row), row.note)).collect();
-        order.sort_unstable_by(|a, b| match a.0.cmp(&b.0) {
-            Ordering::Equal => a.1.cmp(&b.1),
-            other => other,
+        let fixed = self.comparators.iter().map(|comparator| match comparator {
+            Comparator::Fixed(comparator) => Some(*comparator),
+            Comparator::Keyword { .. } => None,
         });
-        order.into_iter().map(|(_, note)| note).collect()
+        Some(RowOrder::new(fixed.collect::<Option<_>>()?))
+    }
+
+    /// Sorts messages by comparators some of which are keywords.
+    pub fn sort(&self, rows: &mut [&MessageRow], view: &AccountView<'_>) -> MethodResult<()> {
+        if self.comparators.iter().any(|by| matches!(by, Comparator::Fixed(by) if by.needs_texts())) {
+            read_sort_texts(rows.iter().copied(), &view.snapshot)?;
+        }
+        let key = |row: &&MessageRow| -> (Vec<SortKey>, NoteId) {
+            (self.comparators.iter().map(|comparator| comparator.key(row, view)).collect(), row.note)
+        };
+        rows.sort_by_cached_key(key);
+        Ok(())
     }
 }
 
@@ -145,72 +110,38 @@ impl Comparator {
             None | Some(Value::Null) => true,
             Some(value) => value.as_bool().ok_or_else(invalid)?,
         };
-        let collation = Collation::parse(members.get("collation"))?;
-        let test = || {
+        let collation = parse_collation(members.get("collation"))?;
+        let fixed = |property| Ok(Self::Fixed(RowComparator { property, is_ascending, collation }));
+        let by_keyword = |scope| {
             let keyword = members.get("keyword").and_then(Value::as_str).filter(|name| keyword::is_valid(name));
-            keyword.map(|name| KeywordTest::new(name, keywords)).ok_or_else(invalid)
+            let test = keyword.map(|name| KeywordTest::new(name, keywords)).ok_or_else(invalid)?;
+            Ok(Self::Keyword { test, scope, is_ascending })
         };
-        let key = match property {
-            "receivedAt" => SortKey::Received,
-            "sentAt" => SortKey::Sent,
-            "size" => SortKey::Size,
-            "from" => SortKey::From,
-            "to" => SortKey::To,
-            "subject" => SortKey::Subject,
-            "hasKeyword" => SortKey::HasKeyword(test()?),
-            "allInThreadHaveKeyword" => SortKey::AllInThread(test()?),
-            "someInThreadHaveKeyword" => SortKey::SomeInThread(test()?),
-            _ => return Err(MethodError::described("unsupportedSort", format!("cannot sort by {property}"))),
-        };
-        Ok(Self { key, is_ascending, collation })
-    }
-
-    fn key_of(&self, row: &MessageRow, view: &AccountView<'_>) -> Key {
-        let has = |test: KeywordTest, row: &MessageRow| test.is_in(row.marks, &row.keywords);
-        let number = |number: u64| KeyValue::Number(i64::try_from(number).unwrap_or(i64::MAX));
-        let text = |text: &str| KeyValue::Text(self.collation.fold(text));
-        let value = match self.key {
-            SortKey::Received => KeyValue::Number(row.received.0),
-            SortKey::Sent => KeyValue::Number(texts(row, view).sent.unwrap_or(row.received).0),
-            SortKey::Size => number(row.size),
-            SortKey::From => text(&texts(row, view).from),
-            SortKey::To => text(&texts(row, view).to),
-            SortKey::Subject => KeyValue::Text(texts(row, view).subject.clone()),
-            SortKey::HasKeyword(test) => number(u64::from(has(test, row))),
-            SortKey::AllInThread(test) => {
-                number(u64::from(view.table.thread(&row.thread).all(|other| has(test, other))))
-            }
-            SortKey::SomeInThread(test) => {
-                number(u64::from(view.table.thread(&row.thread).any(|other| has(test, other))))
-            }
-        };
-        if self.is_ascending { Key::Ascending(value) } else { Key::Descending(Reverse(value)) }
-    }
-}
-
-impl Collation {
-    /// Parses the property `collation` of a comparator.
-    pub fn parse(value: Option<&Value>) -> MethodResult<Self> {
-        match value {
-            None | Some(Value::Null) => Ok(Self::Unicode),
-            Some(Value::String(name)) if name == "i;unicode-casemap" => Ok(Self::Unicode),
-            Some(Value::String(name)) if name == "i;ascii-casemap" => Ok(Self::Ascii),
-            Some(Value::String(_)) => Err(MethodError::described("unsupportedSort", "unknown collation")),
-            Some(_) => Err(MethodError::invalid_arguments("a comparator is not valid")),
+        match property {
+            "receivedAt" => fixed(SortProperty::Received),
+            "sentAt" => fixed(SortProperty::Sent),
+            "size" => fixed(SortProperty::Size),
+            "from" => fixed(SortProperty::From),
+            "to" => fixed(SortProperty::To),
+            "subject" => fixed(SortProperty::Subject),
+            "hasKeyword" => by_keyword(KeywordScope::Message),
+            "allInThreadHaveKeyword" => by_keyword(KeywordScope::AllInThread),
+            "someInThreadHaveKeyword" => by_keyword(KeywordScope::SomeInThread),
+            _ => Err(MethodError::described("unsupportedSort", format!("cannot sort by {property}"))),
         }
     }
 
-    /// Returns a text in the form in which it is compared.
-    #[must_use]
-    pub fn fold(self, text: &str) -> String {
-        match self {
-            Self::Ascii => text.to_ascii_uppercase(),
-            Self::Unicode => fold(text),
-        }
+    fn key(&self, row: &MessageRow, view: &AccountView<'_>) -> SortKey {
+        let (test, scope, is_ascending) = match self {
+            Self::Fixed(comparator) => return comparator.key(row),
+            Self::Keyword { test, scope, is_ascending } => (test, scope, is_ascending),
+        };
+        let has = |row: &MessageRow| test.is_in(row.marks, &row.keywords);
+        let found = match scope {
+            KeywordScope::Message => has(row),
+            KeywordScope::AllInThread => view.table.thread(&row.thread).all(has),
+            KeywordScope::SomeInThread => view.table.thread(&row.thread).any(has),
+        };
+        SortKey::new(SortValue::Number(found.into()), *is_ascending)
     }
-}
-
-/// Returns the texts by which a message is sorted. They are read when they are first needed.
-pub fn texts<'r>(row: &'r MessageRow, view: &AccountView<'_>) -> &'r SortTexts {
-    row.texts(&view.snapshot, |error| tracing::error!(%error, email = %row.email_id, "a message cannot be read"))
 }

@@ -13,6 +13,26 @@ use unicode_normalization::char::canonical_combining_class;
 /// Maximum length of the end of a piece that a [`PieceFolder`] holds back.
 const HELD_BYTES_MAX: usize = 1_024;
 
+/// The comparison of texts (RFC 4790).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collation {
+    /// `i;ascii-casemap`.
+    Ascii,
+    /// `i;unicode-casemap`.
+    Unicode,
+}
+
+impl Collation {
+    /// Returns a text in the form in which it is compared.
+    #[must_use]
+    pub fn fold(self, text: &str) -> String {
+        match self {
+            Self::Ascii => text.to_ascii_uppercase(),
+            Self::Unicode => fold(text),
+        }
+    }
+}
+
 /// Returns the form of a text that is compared.
 #[must_use]
 pub fn fold(text: &str) -> String {

@@ -159,7 +159,8 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
     Ok((structure, bytes.len() - input.rest().len()))
 }
 
-fn summary_items(header: &[u8]) -> Vec<Item> {
+/// Returns the items of the summary that are derived from the header of a message.
+pub(crate) fn summary_items(header: &[u8]) -> Vec<Item> {
     let mut items = vec![Item::text("Form", "Memo")];
     let text = |name: &str| {
         header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfold(value))))
@@ -194,6 +195,12 @@ fn display_text(mailbox: &address::Mailbox) -> String {
     }
 }
 
+/// Returns the name in a text that [`display_text`] has made, or the address if it has no name.
+pub(crate) fn name_of_display_text(text: &str) -> &str {
+    let name = text.strip_suffix('>').and_then(|text| text.rfind(" <").map(|end| &text[..end]));
+    name.unwrap_or(text)
+}
+
 /// Truncates a text to the length that lists show.
 pub(crate) fn truncate_summary_text(mut text: String) -> String {
     if text.len() > SUMMARY_TEXT_BYTES_MAX {
@@ -217,4 +224,22 @@ pub fn received_time(header: &[u8]) -> Option<Timestamp> {
     let value = header::unfold(header::first(header, "Received")?);
     let date = value.rsplit(|byte| *byte == b';').next()?;
     mime::date::HeaderDate::parse(date).map(|date| date.timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_display_texts_are_found() {
+        for (text, name) in [
+            ("Zoe <zoe@x.test>", "Zoe"),
+            ("We <3 mail <a@x.test>", "We <3 mail"),
+            ("a@x.test", "a@x.test"),
+            ("a name that was truncated <a@x", "a name that was truncated <a@x"),
+            ("", ""),
+        ] {
+            assert_eq!(name_of_display_text(text), name);
+        }
+    }
 }

@@ -10,6 +10,7 @@
 
 mod counts;
 mod live_list;
+mod row_order;
 mod sort_texts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -25,9 +26,10 @@ use notes::{Access, Identity, Keyword, Marks, NoteFlags, NoteHeader, level};
 
 pub use self::counts::Counts;
 use self::live_list::LiveLists;
-pub use self::live_list::{ListDefinition, RowFilter};
-pub use self::sort_texts::SortTexts;
-use crate::error::{Error, Result};
+pub use self::live_list::{Arrangement, CollapsedTo, ListDefinition, RowFilter};
+pub use self::row_order::{RowComparator, RowOrder, SortKey, SortProperty, SortValue, read_sort_texts};
+use self::sort_texts::{SortTexts, UNREAD};
+use crate::error::Result;
 use crate::limits::{CACHED_QUERIES_MAX, DEPARTURES_MAX, TABLES_MAX};
 use crate::mailbox::{MailFile, MailSnapshot};
 use crate::mailbox_list::MailboxList;
@@ -89,7 +91,7 @@ pub struct MessageRow {
     /// The size in bytes.
     pub size: u64,
     /// The texts by which the message is sorted, once they were needed.
-    pub sort_texts: OnceLock<Box<SortTexts>>,
+    sort_texts: OnceLock<Box<SortTexts>>,
 }
 
 impl MessageRow {
@@ -99,20 +101,14 @@ impl MessageRow {
         !self.marks.intersects(Marks::SEEN.union(Marks::DRAFT))
     }
 
-    /// Returns the texts by which the message is sorted. They are read when they are first needed. If the message
-    /// cannot be read, they are empty, and `report` gets the error.
-    pub fn texts(&self, snapshot: &MailSnapshot<'_>, report: impl FnOnce(&Error)) -> &SortTexts {
-        self.sort_texts.get_or_init(|| {
-            let read = || -> Result<SortTexts> {
-                let message = snapshot.message(self.note)?;
-                Ok(message.map_or_else(SortTexts::default, |message| SortTexts::of_header(message.header())))
-            };
-            let texts = read().unwrap_or_else(|error| {
-                report(&error);
-                SortTexts::default()
-            });
-            Box::new(texts)
-        })
+    /// Returns the texts by which the message is sorted. They are empty until they have been read.
+    fn sort_texts(&self) -> &SortTexts {
+        self.sort_texts.get().map_or(&UNREAD, |texts| texts)
+    }
+
+    fn keep_sort_texts(&self, texts: SortTexts) {
+        // They never change, so it does not matter who has read them.
+        let _ = self.sort_texts.set(Box::new(texts));
     }
 
     /// Returns the identifier of the blob with the message.
@@ -356,6 +352,9 @@ impl MessageTable {
         self.change_counts(&threads, -1);
         self.replace(note, new, modseq);
         self.change_counts(&threads, 1);
+        if lists.need_texts() {
+            read_sort_texts(threads.iter().flat_map(|thread| self.thread(thread)), snapshot)?;
+        }
         lists.insert(self, note, &threads);
         self.lists = lists;
         affected.extend(self.mailboxes_of_threads(&threads));

@@ -1,38 +1,24 @@
 //! Pages of a folder as conversations, or in an order other than that of arrival, from the table of its mail file.
 //!
 //! The table (`mail::message_table`) has the messages in memory, follows their changes, and is shared with JMAP. The
-//! conversations of a folder are a list that follows them, too: a page of it costs the page. Another order is computed
-//! once, and kept until a message changes. A conversation is the newest message of its thread in the folder.
+//! lists of a folder follow them, too: only the first page of an order costs the folder, and each other one the page. A
+//! conversation is the newest message of its thread in the folder.
 //!
 //! The lock of the table is taken before the snapshot, and released when the page is known ([`read`]), so the table
 //! never gets ahead of the snapshot. Messages that another program has marked as deleted are not in the table.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{NoteId, ViewId};
-use mail::casemap::fold;
 use mail::mailbox::{MailFile, MailSnapshot};
-use mail::message_table::{ListDefinition, MessageRow, MessageTable, MessageTables, RowFilter};
+use mail::message_table::{
+    Arrangement, CollapsedTo, ListDefinition, MessageRow, MessageTable, MessageTables, RowComparator, RowFilter,
+    RowOrder, SortProperty,
+};
 use notes::{FolderEntry, Marks};
 
 use crate::error::Result;
-
-/// What a folder is sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SortKey {
-    /// The time of arrival.
-    Date,
-    /// The first sender.
-    From,
-    /// The first recipient.
-    To,
-    /// The subject, without the beginnings that answers add.
-    Subject,
-    /// The size.
-    Size,
-}
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +26,7 @@ pub(crate) struct FolderOrder {
     /// The folder.
     pub(crate) folder: ViewId,
     /// What the rows are sorted by.
-    pub(crate) key: SortKey,
+    pub(crate) property: SortProperty,
     /// `true` for the smallest first, which is the oldest for dates.
     pub(crate) is_ascending: bool,
     /// `true` if each row is a conversation.
@@ -79,16 +65,16 @@ pub(crate) fn read<'f>(
     let mut table = table.lock();
     let snapshot = file.snapshot()?;
     table.update(&snapshot, file)?;
-    let sorted = order.sorted(&mut table, &snapshot);
-    let total = u32::try_from(sorted.notes.len()).unwrap_or(u32::MAX);
+    let notes = order.notes(&mut table, &snapshot)?;
+    let total = u32::try_from(notes.len()).unwrap_or(u32::MAX);
     let (first, count) = part(total);
     let mut page = FolderPage { total, rows: Vec::with_capacity(count as usize) };
     for position in first..total.min(first.saturating_add(count)) {
-        let index = if order.is_ascending == sorted.is_ascending { position } else { total - 1 - position };
-        let Some(row) = sorted.notes.get(index as usize).and_then(|note| table.row(*note)) else { continue };
+        let index = if order.is_ascending { position } else { total - 1 - position };
+        let Some(row) = notes.get(index as usize).and_then(|note| table.row(*note)) else { continue };
         page.rows.extend(order.row(&table, &snapshot, row)?);
     }
-    drop((sorted, table));
+    drop((notes, table));
     Ok((snapshot, page))
 }
 
@@ -125,61 +111,20 @@ pub(crate) fn uids_of_conversations(
 }
 
 impl FolderOrder {
-    /// Returns all rows in this order or in the opposite one.
-    fn sorted(&self, table: &mut MessageTable, snapshot: &MailSnapshot<'_>) -> SortedRows {
-        let conversations = self.has_threads.then(|| self.conversations(table));
-        if let (SortKey::Date, Some(notes)) = (self.key, &conversations) {
-            return SortedRows { notes: Arc::clone(notes), is_ascending: false };
+    /// Returns all rows in ascending order. The list follows the table.
+    fn notes(&self, table: &mut MessageTable, snapshot: &MailSnapshot<'_>) -> Result<Arc<Vec<NoteId>>> {
+        let key = format!("web {} {} {:?}", self.folder, self.has_threads, self.property);
+        if let Some(notes) = table.list_used(&key) {
+            return Ok(notes);
         }
-        let name = format!("web {} {} {:?}", self.folder, self.has_threads, self.key);
-        if let Some(notes) = table.cached_query(&name) {
-            return SortedRows { notes, is_ascending: true };
-        }
-        let rows: Vec<&MessageRow> = match &conversations {
-            Some(notes) => notes.iter().filter_map(|note| table.row(*note)).collect(),
-            None => table.members(self.folder).collect(),
+        let arrangement = Arrangement {
+            order: RowOrder::new(vec![RowComparator::new(self.property, true)]),
+            collapsed_to: self.has_threads.then_some(CollapsedTo::Newest),
         };
-        let mut keyed: Vec<(Key, NoteId)> = rows.iter().map(|row| (self.key_of(row, snapshot), row.note)).collect();
-        keyed.sort_unstable();
-        let notes: Arc<Vec<NoteId>> = Arc::new(keyed.into_iter().map(|(_, note)| note).collect());
-        table.cache_query(name, Arc::clone(&notes));
-        SortedRows { notes, is_ascending: true }
-    }
-
-    /// Returns the newest message of each thread in the folder, the newest first. The list follows the table.
-    fn conversations(&self, table: &mut MessageTable) -> Arc<Vec<NoteId>> {
-        let name = format!("web {} conversations", self.folder);
-        if let Some(notes) = table.list_used(&name) {
-            return notes;
-        }
-        let mut rows: Vec<&MessageRow> = table.members(self.folder).collect();
-        rows.sort_unstable_by(|one, other| newest_first(one, other));
-        let mut threads = HashSet::new();
-        let newest = rows.into_iter().filter(|row| threads.insert(&row.thread));
-        let notes = Arc::new(newest.map(|row| row.note).collect::<Vec<_>>());
-        let definition = ListDefinition {
-            key: name,
-            filter: Box::new(InFolder(self.folder)),
-            is_ascending: false,
-            collapses_threads: true,
-        };
+        let notes = Arc::new(arrangement.arrange(table.members(self.folder).collect(), snapshot)?);
+        let definition = ListDefinition { key, filter: Box::new(InFolder(self.folder)), arrangement };
         table.keep_list(definition, Arc::clone(&notes));
-        notes
-    }
-
-    fn key_of(&self, row: &MessageRow, snapshot: &MailSnapshot<'_>) -> Key {
-        let texts = || {
-            row.texts(snapshot, |error| {
-                tracing::error!(target: "web", %error, email = %row.email_id, "a message cannot be read");
-            })
-        };
-        match self.key {
-            SortKey::Date => Key::Number(row.received.0.cast_unsigned() ^ 1 << 63),
-            SortKey::Size => Key::Number(row.size),
-            SortKey::From => Key::Text(fold(&texts().from)),
-            SortKey::To => Key::Text(fold(&texts().to)),
-            SortKey::Subject => Key::Text(texts().subject.clone()),
-        }
+        Ok(notes)
     }
 
     /// Returns a row, or `None` if the message has left the folder.
@@ -196,20 +141,6 @@ impl FolderOrder {
     }
 }
 
-/// All rows of a list.
-struct SortedRows {
-    notes: Arc<Vec<NoteId>>,
-    /// `true` if the smallest is the first.
-    is_ascending: bool,
-}
-
-/// The key by which a row is sorted.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Number(u64),
-    Text(String),
-}
-
 /// The messages of a folder.
 #[derive(Debug)]
 struct InFolder(ViewId);
@@ -222,10 +153,6 @@ impl RowFilter for InFolder {
     fn depends_on_threads(&self) -> bool {
         false
     }
-}
-
-fn newest_first(one: &MessageRow, other: &MessageRow) -> Ordering {
-    other.received.cmp(&one.received).then(one.note.cmp(&other.note))
 }
 
 /// Returns the messages of a thread in a folder.

@@ -18,10 +18,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let mut query = EmailQuery::parse(&definition, &view)?;
     let notes = query.run(&mut view, &*context.services.accounts)?;
     let id_at = |index: usize| view.table.row(*notes.get(index)?).map(|row| row.email_id.to_string());
-    let find = |id: &str| {
-        let note = view.table.email(id)?.note;
-        notes.iter().position(|other| *other == note)
-    };
+    let find = |id: &str| query.place(&view, &notes, view.table.email(id)?.note);
     let state = view.email_state();
     let list = QueriedList { account_id: &account_id, state: &state, can_calculate_changes: true };
     window.answer(&list, notes.len(), find, id_at)

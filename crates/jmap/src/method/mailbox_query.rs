@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use mail::casemap::Collation;
 use mail::casemap::fold;
 use mail::mailbox_list::{Mailbox, MailboxList};
 use serde_json::{Map, Value};
@@ -16,7 +17,6 @@ use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
 use crate::filter_tree::FilterTree;
 use crate::query::{QueriedList, Window};
-use crate::sort::Collation;
 use crate::state;
 
 /// Runs the method.

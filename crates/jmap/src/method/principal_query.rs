@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use mail::casemap::Collation;
 use mail::casemap::fold;
 use serde_json::{Map, Value};
 
@@ -16,7 +17,6 @@ use crate::filter_tree::FilterTree;
 use crate::owned_accounts::{OwnedAccounts, PrincipalTest, open_account};
 use crate::principal::PrincipalInfo;
 use crate::query::{QueriedList, Window};
-use crate::sort::Collation;
 
 /// Runs `/query`.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {

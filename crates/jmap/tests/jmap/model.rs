@@ -131,7 +131,13 @@ impl Simulation {
         let parent = self.random.below(number.min(6)) + 1;
         let references =
             if self.random.below(2) == 0 { format!("References: <{parent}@x>\r\n") } else { String::new() };
-        let raw = format!("Subject: same\r\nMessage-ID: <{number}@x>\r\n{references}\r\ntext {number}\r\n");
+        let subject = ["same", "Re: same", "=?utf-8?q?same?=", "\u{c4}nother"][(number / 5 % 4) as usize];
+        let sender = ["Zo\u{eb} <a@x>", "zoe <b@x>", "ANNA <c@x>", "anna@x", ""][(number % 5) as usize];
+        let day = number * 4 % 9 + 1;
+        let raw = format!(
+            "Subject: {subject}\r\nFrom: {sender}\r\nDate: Sun, {day} Nov 2026 10:00:00 +0000\r\n\
+             Message-ID: <{number}@x>\r\n{references}\r\ntext {number}\r\n"
+        );
         self.world.deliver("alice", "INBOX", raw.as_bytes());
     }
 
@@ -202,6 +208,7 @@ fn mailbox_lists(inbox: &str) -> Vec<Value> {
 }
 
 fn email_lists(inbox: &str) -> Vec<Value> {
+    let by_size = json!({ "property": "size", "isAscending": false });
     vec![
         json!({ "filter": { "inMailbox": inbox }, "sort": [{ "property": "receivedAt", "isAscending": false }] }),
         json!({ "filter": { "inMailbox": inbox }, "collapseThreads": true }),
@@ -209,6 +216,9 @@ fn email_lists(inbox: &str) -> Vec<Value> {
         json!({ "filter": { "someInThreadHaveKeyword": "$flagged" }, "collapseThreads": true }),
         json!({ "sort": [{ "property": "hasKeyword", "keyword": "$flagged" }, { "property": "receivedAt" }] }),
         json!({ "filter": { "operator": "NOT", "conditions": [{ "inMailbox": inbox }] } }),
+        json!({ "filter": { "inMailbox": inbox }, "sort": [{ "property": "subject" }, by_size], "collapseThreads": true }),
+        json!({ "filter": { "hasKeyword": "$flagged" }, "sort": [{ "property": "from" }, by_size] }),
+        json!({ "sort": [{ "property": "from", "collation": "i;ascii-casemap" }, { "property": "sentAt" }] }),
     ]
 }
 

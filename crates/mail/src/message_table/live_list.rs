@@ -1,19 +1,22 @@
 //! Lists that follow the messages: each change of a message changes its place in them, at a cost that hardly depends on
 //! the length of the list.
 //!
-//! A list is one whose order is the time of receipt, which never changes, and whose filter needs no contents of
-//! messages. For a change, the entries that it may touch are removed while the table still has the old rows, and those
-//! of the new rows are inserted: of the message alone, or of its threads if the list depends on them.
+//! A list is one whose order never changes for a message, and whose filter needs no contents of messages. For a change,
+//! the entries that it may touch are removed while the table still has the old rows, and those of the new rows are
+//! inserted: of the message alone, or of its threads if the list depends on them.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use base::NoteId;
 
+use super::row_order::{RowOrder, newest_first};
 use super::{MessageRow, MessageTable};
+use crate::error::Result;
 use crate::limits::LIVE_LISTS_MAX;
+use crate::mailbox::MailSnapshot;
 
 /// A condition on messages that the table alone decides.
 pub trait RowFilter: fmt::Debug + Send + Sync {
@@ -31,10 +34,46 @@ pub struct ListDefinition {
     pub key: String,
     /// The filter.
     pub filter: Box<dyn RowFilter>,
-    /// `true` if the oldest message comes first.
-    pub is_ascending: bool,
-    /// `true` if only the first message of each thread is in the list.
-    pub collapses_threads: bool,
+    /// The order.
+    pub arrangement: Arrangement,
+}
+
+/// The order of a list, and the messages of threads that are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrangement {
+    /// The order.
+    pub order: RowOrder,
+    /// The message of each thread that is in the list. `None` if all of them are.
+    pub collapsed_to: Option<CollapsedTo>,
+}
+
+/// The message of a thread that is in a list, among those that match its filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollapsedTo {
+    /// The first one in the order of the list (RFC 8621 §4.4.3).
+    First,
+    /// The newest one.
+    Newest,
+}
+
+impl Arrangement {
+    /// Returns the messages of the list in their order. `rows` are those that match its filter.
+    pub fn arrange(&self, mut rows: Vec<&MessageRow>, snapshot: &MailSnapshot<'_>) -> Result<Vec<NoteId>> {
+        if self.collapsed_to == Some(CollapsedTo::Newest) {
+            rows.sort_unstable_by(|a, b| newest_first(a, b));
+            keep_first_of_threads(&mut rows);
+        }
+        self.order.sort(&mut rows, snapshot)?;
+        if self.collapsed_to == Some(CollapsedTo::First) {
+            keep_first_of_threads(&mut rows);
+        }
+        Ok(rows.into_iter().map(|row| row.note).collect())
+    }
+}
+
+fn keep_first_of_threads(rows: &mut Vec<&MessageRow>) {
+    let mut threads = HashSet::with_capacity(rows.len());
+    rows.retain(|row| threads.insert(&*row.thread));
 }
 
 /// A list and its messages.
@@ -51,26 +90,25 @@ pub(super) struct LiveLists {
 }
 
 impl ListDefinition {
-    fn order(&self, a: &MessageRow, b: &MessageRow) -> Ordering {
-        let by_time = a.received.cmp(&b.received);
-        let by_time = if self.is_ascending { by_time } else { by_time.reverse() };
-        by_time.then(a.note.cmp(&b.note))
-    }
-
     /// Returns the entries of the list that a change of a message in some threads may touch.
     fn entries(&self, table: &MessageTable, note: NoteId, threads: &[Arc<str>]) -> Vec<NoteId> {
         let is_entry = |row: &&MessageRow| self.filter.matches(row, table);
-        if !self.collapses_threads && !self.filter.depends_on_threads() {
+        let Arrangement { order, collapsed_to } = &self.arrangement;
+        if collapsed_to.is_none() && !self.filter.depends_on_threads() {
             return table.row(note).filter(is_entry).map(|row| row.note).into_iter().collect();
         }
         let mut entries = Vec::new();
         for thread in threads {
             let rows = table.thread(thread).filter(is_entry);
-            if self.collapses_threads {
-                entries.extend(rows.min_by(|a, b| self.order(a, b)).map(|row| row.note));
-            } else {
-                entries.extend(rows.map(|row| row.note));
-            }
+            let only = match collapsed_to {
+                None => {
+                    entries.extend(rows.map(|row| row.note));
+                    continue;
+                }
+                Some(CollapsedTo::First) => rows.min_by(|a, b| order.compare(a, b)),
+                Some(CollapsedTo::Newest) => rows.min_by(|a, b| newest_first(a, b)),
+            };
+            entries.extend(only.map(|row| row.note));
         }
         entries
     }
@@ -78,16 +116,21 @@ impl ListDefinition {
 
 impl LiveList {
     /// Returns the place of a message: where it is, or where it belongs.
-    fn place(&self, table: &MessageTable, note: NoteId) -> Result<usize, usize> {
+    fn place(&self, table: &MessageTable, note: NoteId) -> std::result::Result<usize, usize> {
         let Some(row) = table.row(note) else { return Err(self.notes.len()) };
         self.notes.binary_search_by(|other| match table.row(*other) {
-            Some(other) => self.definition.order(other, row),
+            Some(other) => self.definition.arrangement.order.compare(other, row),
             None => Ordering::Less,
         })
     }
 }
 
 impl LiveLists {
+    /// Returns `true` if the texts of messages must be read before they are inserted.
+    pub(super) fn need_texts(&self) -> bool {
+        self.lists.iter().any(|list| list.definition.arrangement.order.needs_texts())
+    }
+
     /// Removes the entries that a change may touch. The table has the old rows.
     pub(super) fn remove(&mut self, table: &MessageTable, note: NoteId, threads: &[Arc<str>]) {
         for list in &mut self.lists {

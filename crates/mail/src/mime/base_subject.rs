@@ -20,9 +20,13 @@ impl BaseSubject {
     /// Reduces the folded value of a Subject field. `None` is treated as an empty subject.
     #[must_use]
     pub fn extract(value: Option<&[u8]>) -> Self {
-        let Some(value) = value else { return Self::default() };
-        let decoded = header::decode_value(value);
-        let words: Vec<&str> = decoded.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
+        value.map_or_else(Self::default, |value| Self::of_text(&header::decode_value(value)))
+    }
+
+    /// Reduces a subject whose encoded words are decoded.
+    #[must_use]
+    pub fn of_text(subject: &str) -> Self {
+        let words: Vec<&str> = subject.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
         let mut text = words.join(" ");
         text.truncate(text.floor_char_boundary(SUBJECT_BYTES_MAX));
         let (base, is_reply) = reduce(&text);

@@ -11,14 +11,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use base::{Uid, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailFile, MailSnapshot, SpecialUse};
-use mail::message_table::MessageTables;
+use mail::message_table::{MessageTables, SortProperty};
 use mail::mime::MimeSource as _;
 use notes::{FolderEntry, Marks};
 use store::Ticket;
 
 use crate::answer;
 use crate::error::{Error, Result};
-use crate::folder_order::{self, FolderOrder, FolderPage, FolderRow, SortKey};
+use crate::folder_order::{self, FolderOrder, FolderPage, FolderRow};
 use crate::layout::{Frame, Layout};
 use crate::limits::SORTED_MESSAGES_MAX;
 use crate::mail_folders::{self, FolderChoice};
@@ -192,14 +192,14 @@ impl Order {
     }
 
     fn in_folder(&self, folder: ViewId, kind: FolderKind) -> FolderOrder {
-        let key = match (self.column, kind) {
-            (Column::Date, _) => SortKey::Date,
-            (Column::Who, FolderKind::Outgoing | FolderKind::Drafts) => SortKey::To,
-            (Column::Who, _) => SortKey::From,
-            (Column::Subject, _) => SortKey::Subject,
-            (Column::Size, _) => SortKey::Size,
+        let property = match (self.column, kind) {
+            (Column::Date, _) => SortProperty::Received,
+            (Column::Who, FolderKind::Outgoing | FolderKind::Drafts) => SortProperty::To,
+            (Column::Who, _) => SortProperty::From,
+            (Column::Subject, _) => SortProperty::Subject,
+            (Column::Size, _) => SortProperty::Size,
         };
-        FolderOrder { folder, key, is_ascending: self.is_ascending, has_threads: self.has_threads }
+        FolderOrder { folder, property, is_ascending: self.is_ascending, has_threads: self.has_threads }
     }
 }
 
