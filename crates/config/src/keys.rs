@@ -455,6 +455,9 @@ configuration! {
         /// Preferences that are the same for all people and that nobody changes: `name=value`, separated by commas,
         /// such as `undoSeconds=10, timeZone=Europe/Zurich`. The names and values are those in `docs/jmap.md`.
         locked_preferences: String = "";
+        /// Number of profile documents (preferences, identities, out of office replies) of all mail files that are kept
+        /// in memory (iNotes_WA_ProfileCacheSize).
+        profile_cache: u64 = "6000" in ["0", "1000000"];
         /// The origins of web pages that may use JMAP, such as `https://app.acme.test`, separated by commas. Browsers
         /// refuse pages of all others (CORS).
         origins: String = "";

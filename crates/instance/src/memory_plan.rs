@@ -18,7 +18,7 @@ use config::Config;
 use config::limits::CONNECTION_BYTES;
 use config::setting::AutoSize;
 use config::units::ByteSize;
-use mail::limits::HEAD_CACHE_BYTES_MAX;
+use mail::limits::{CACHED_PROFILE_BYTES_MAX, HEAD_CACHE_BYTES_MAX};
 use notes::limits::FOLDER_CACHE_BYTES_MAX;
 use search::limits::COMMIT_BYTES;
 use store::limits::WRITE_CACHE_BYTES_MAX;
@@ -111,6 +111,8 @@ pub struct MemoryPlan {
     pub blob_cache: ByteSize,
     /// Memory for looked-up names (`directory.name_cache`).
     pub name_cache: ByteSize,
+    /// Number of profile documents in memory (`http.profile_cache`).
+    pub cached_profiles: u64,
     /// Memory of each indexing thread (`full_text.memory`).
     pub indexing_thread: ByteSize,
     /// Memory for sorting the rows of a view (`views.rebuild_memory`).
@@ -165,6 +167,7 @@ impl MemoryPlan {
             message_memory: message_memory.size(limits.message_memory, step),
             blob_cache: BLOB_CACHE.size(config.blobs.cache, step),
             name_cache: NAME_CACHE.size(config.directory.name_cache, step),
+            cached_profiles: config.http.profile_cache,
             indexing_thread: INDEXING_THREAD.size(config.full_text.memory, step),
             view_rebuild: VIEW_REBUILD.size(config.views.rebuild_memory, step),
             threads: ThreadCounts::new(&config.server, machine.processors),
@@ -186,13 +189,19 @@ impl MemoryPlan {
             ("write_buffer", self.write_buffer.0),
             ("record_caches", WRITE_CACHE_BYTES_MAX as u64 + GAP_CACHE_BYTES),
             ("attachment_cache", self.blob_cache.0),
-            ("mailbox_caches", FOLDER_CACHE_BYTES_MAX as u64 + HEAD_CACHE_BYTES_MAX as u64),
+            ("mailbox_caches", self.mailbox_caches_bytes()),
             ("name_cache", self.name_cache.0),
             ("password_hashes", self.password_memory.0.saturating_mul(self.threads.logins as u64)),
             ("full_text", indexing.saturating_add(self.waiting_text().0)),
             ("view_rebuild", self.view_rebuild.0.saturating_add(self.view_rebuild.0 / 4)),
             ("program", PROGRAM_BYTES),
         ]
+    }
+
+    fn mailbox_caches_bytes(&self) -> u64 {
+        let profiles = self.cached_profiles.saturating_mul(CACHED_PROFILE_BYTES_MAX as u64);
+        let whole = profiles.div_ceil(MIB).saturating_mul(MIB);
+        whole.saturating_add(FOLDER_CACHE_BYTES_MAX as u64 + HEAD_CACHE_BYTES_MAX as u64)
     }
 
     /// Returns the sum of all parts in bytes.

@@ -386,6 +386,7 @@ fn mail_options(config: &Config) -> Result<MailOptions, InstanceError> {
     let locked_preferences = LockedPreferences::parse(&config.http.locked_preferences);
     Ok(MailOptions {
         locked_preferences: locked_preferences.map_err(InstanceError::LockedPreferences)?,
+        cached_profiles: usize::try_from(config.http.profile_cache).unwrap_or(usize::MAX),
         separate_bytes_min: config.blobs.threshold.as_usize(),
         message_bytes_max: config.limits.message_size.0,
         full_text: match config.full_text.new_mail_files {

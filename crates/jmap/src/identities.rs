@@ -147,8 +147,8 @@ impl IdentityList {
         let note = profile_of(account)?.load(snapshot)?;
         let directory = services.accounts.identities(caller)?;
         Ok(Self {
-            modseq: modseq_of(note.as_ref()),
-            stored: StoredIdentities::read(note.as_ref(), account.file.database()),
+            modseq: modseq_of(note.as_deref()),
+            stored: StoredIdentities::read(note.as_deref(), account.file.database()),
             directory,
         })
     }

@@ -159,7 +159,7 @@ fn setting_states(
 ) -> MethodResult<BTreeMap<String, String>> {
     let state_of = |profile: Profile| {
         let note = profile.load(&view.snapshot)?;
-        Ok::<_, MethodError>(state::format(modseq_of(note.as_ref()), &view.snapshot))
+        Ok::<_, MethodError>(state::format(modseq_of(note.as_deref()), &view.snapshot))
     };
     let locked = account.file.mail().options().locked_preferences.digest();
     let preferences = state_of(profile::personal(PREFERENCES_PROFILE, account)?)?;

@@ -205,6 +205,12 @@ pub const HEAD_CACHE_BYTES_MAX: usize = 32 << 20;
 /// 100 bytes each.
 pub const COMPOSED_SIZES_MAX: usize = 50_000;
 
+/// Number of profile documents that are kept in memory, unless the operator says otherwise.
+pub const CACHED_PROFILES_DEFAULT: usize = 6_000;
+
+/// Maximum number of bytes of the items of a profile document that is kept in memory.
+pub const CACHED_PROFILE_BYTES_MAX: usize = 4 * 1024;
+
 /// Number of mail files whose messages are kept in memory.
 pub const TABLES_MAX: usize = 256;
 

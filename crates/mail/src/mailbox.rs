@@ -8,6 +8,7 @@
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | `composed_message` | the message that stands for a document without one |
 //! | `ready_message` | a message that is about to be put into a mailbox |
+//! | `head_cache`, `profile_cache` | the caches of message heads and of profile documents |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
@@ -24,6 +25,7 @@ mod head_cache;
 pub mod mail_snapshot;
 pub mod message;
 pub mod places;
+mod profile_cache;
 pub(crate) mod ready_message;
 pub mod utf7;
 
@@ -37,4 +39,5 @@ pub use mail_snapshot::{
 };
 pub use message::Message;
 pub use places::{PlaceChange, PlacesOutcome};
+pub use profile_cache::ProfileCacheStatistics;
 pub use ready_message::{NewMessage, ReadyMessage};

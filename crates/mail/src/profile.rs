@@ -3,7 +3,10 @@
 //! A profile belongs to the mail file or, if it is personal, to one person who uses it. Its state is the modseq of the
 //! last change of its note, and 0 before it exists. A profile is never deleted, so no change is forgotten.
 
+use std::sync::Arc;
+
 use base::{Modseq, Name};
+use notes::profile::profile_unid;
 use notes::{Grant, Item, ItemValue, Note};
 use store::Ticket;
 
@@ -41,9 +44,9 @@ impl Profile {
         grant.name().map(|user| Self { name, user: Some(user.clone()) })
     }
 
-    /// Reads the profile. Returns `None` if it does not exist, or Readers items hide it.
-    pub fn load(&self, snapshot: &MailSnapshot<'_>) -> Result<Option<Note>> {
-        Ok(snapshot.reading().profile(self.name, self.user.as_ref())?)
+    /// Returns the profile, mostly from memory. Returns `None` if it does not exist, or Readers items hide it.
+    pub fn load(&self, snapshot: &MailSnapshot<'_>) -> Result<Option<Arc<Note>>> {
+        snapshot.profile(profile_unid(self.name, self.user.as_ref()))
     }
 
     /// Changes the profile in one transaction.

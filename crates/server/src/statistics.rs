@@ -82,6 +82,7 @@ impl Collector for ServerStatistics {
         self.write_workers(out)?;
         self.write_mail(out)?;
         self.write_name_cache(out)?;
+        self.write_profile_cache(out)?;
         self.write_transport(out)?;
         self.write_logins(out)?;
         self.write_http(out)?;
@@ -185,6 +186,13 @@ impl ServerStatistics {
         }
         out.gauge("name_cache_entries", "Entries in the name cache.", cache.entries)?;
         out.gauge("name_cache_bytes", "Memory used by the name cache.", cache.bytes)
+    }
+
+    fn write_profile_cache(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let cache = self.instance.mail.profile_cache_statistics();
+        out.counter("profile_cache_hits", "Profile documents that were found in memory.", cache.hits)?;
+        out.counter("profile_cache_misses", "Profile documents that were read.", cache.misses)?;
+        out.gauge("profile_cache_entries", "Profile documents in memory.", cache.entries)
     }
 
     fn write_full_text(&self, out: &mut MetricWriter<'_>) -> fmt::Result {

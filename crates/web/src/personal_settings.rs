@@ -3,6 +3,8 @@
 //! Each page reads the preferences, so a change by another program counts at once. A page of the mail file reads them
 //! in its own job ([`crate::visit::Visit::run_with_settings`]). Somebody who has no mail file here has none.
 
+use std::sync::Arc;
+
 use http::Caller;
 use mail::identities::{EffectiveIdentity, IDENTITIES_PROFILE, IdentityInfo, StoredIdentities, default_identity};
 use mail::limits::SIGNATURE_BYTES_MAX;
@@ -42,7 +44,7 @@ impl PersonalSettings {
     pub(crate) fn read(file: &MailFile) -> Result<(Self, Ticket)> {
         let snapshot = file.snapshot()?;
         let note = load(&snapshot, PREFERENCES_PROFILE)?;
-        let preferences = Preferences::read(note.as_ref(), &file.mail().options().locked_preferences);
+        let preferences = Preferences::read(note.as_deref(), &file.mail().options().locked_preferences);
         let zone = preferences.time_zone.as_deref().and_then(ShownZone::with_name).unwrap_or_default();
         Ok((Self { preferences, zone }, snapshot.ticket()))
     }
@@ -81,7 +83,7 @@ pub(crate) fn identity(
     (account, preferences): (&Account, &Preferences),
 ) -> Result<Option<EffectiveIdentity>> {
     let note = load(snapshot, IDENTITIES_PROFILE)?;
-    let stored = StoredIdentities::read(note.as_ref(), database);
+    let stored = StoredIdentities::read(note.as_deref(), database);
     let all = stored.with_directory(&directory(account));
     Ok(default_identity(&all, preferences.default_identity.as_deref()).cloned())
 }
@@ -118,7 +120,7 @@ fn profile_in(snapshot: &MailSnapshot<'_>, name: &'static str) -> Option<Profile
     Profile::personal(name, grant)
 }
 
-fn load(snapshot: &MailSnapshot<'_>, name: &'static str) -> Result<Option<Note>> {
+fn load(snapshot: &MailSnapshot<'_>, name: &'static str) -> Result<Option<Arc<Note>>> {
     match profile_in(snapshot, name) {
         Some(profile) => Ok(profile.load(snapshot)?),
         None => Ok(None),

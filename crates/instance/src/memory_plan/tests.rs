@@ -33,7 +33,7 @@ fn memory_that_is_not_scarce_gives_every_part_its_full_size() {
     for memory_bytes in [7 * GIB, 64 * GIB, u64::MAX] {
         let plan = plan(memory_bytes, &[]).expect("no ceiling is set");
         assert_eq!(sizes(&plan), [20_000, 512, 256, 192, 32, 16, 64, 64]);
-        assert_eq!((plan.ceiling, plan.total_bytes()), (ByteSize(3_275 * MIB), 3_275 * MIB));
+        assert_eq!((plan.ceiling, plan.total_bytes()), (ByteSize(3_299 * MIB), 3_299 * MIB));
         assert_eq!(plan.waiting_text(), ByteSize(256 * MIB));
         assert!(!plan.exceeds_machine);
     }
@@ -47,8 +47,8 @@ fn parts_shrink_with_the_memory_and_stay_below_the_ceiling() {
         let plan = plan(memory_bytes, &[]).expect("no ceiling is set");
         let total_bytes = plan.total_bytes();
         assert!(total_bytes <= plan.ceiling.0 && total_bytes > plan.ceiling.0 - 2 * MIB, "{plan}");
-        assert_eq!(plan.ceiling.0, (memory_bytes / 2).clamp(962 * MIB, 3_275 * MIB), "{plan}");
-        assert_eq!(plan.exceeds_machine, memory_bytes / 2 < 962 * MIB);
+        assert_eq!(plan.ceiling.0, (memory_bytes / 2).clamp(986 * MIB, 3_299 * MIB), "{plan}");
+        assert_eq!(plan.exceeds_machine, memory_bytes / 2 < 986 * MIB);
         let after = sizes(&plan);
         // The cache of the store also gets the rest, which may be larger with less memory.
         let grown = (0..8).all(|part| part == 2 || before[part] <= after[part]);
@@ -75,7 +75,7 @@ fn sizes_that_are_set_are_used_as_they_are() {
 #[test]
 fn large_ceiling_enlarges_the_cache_of_the_store() {
     let large = plan(64 * GIB, &["server.memory=8GiB"]).expect("it is enough");
-    assert_eq!(sizes(&large), [20_000, 512, 256 + 8_192 - 3_275, 192, 32, 16, 64, 64]);
+    assert_eq!(sizes(&large), [20_000, 512, 256 + 8_192 - 3_299, 192, 32, 16, 64, 64]);
     assert_eq!((large.total_bytes(), large.exceeds_machine), (8 * GIB, false));
     let set = plan(4 * GIB, &["server.memory=8GiB", "store.cache=8MiB"]).expect("it is enough");
     assert_eq!((sizes(&set)[2], set.exceeds_machine), (8, true));
@@ -83,11 +83,11 @@ fn large_ceiling_enlarges_the_cache_of_the_store() {
 
 #[test]
 fn ceiling_below_the_least_sizes_is_refused() {
-    let refused = plan(64 * GIB, &["server.memory=961MiB"]).expect_err("it is not enough").to_string();
-    let expected = "server.memory: 961MiB is not enough, because these parts need at least 962MiB: connections 32MiB, \
+    let refused = plan(64 * GIB, &["server.memory=985MiB"]).expect_err("it is not enough").to_string();
+    let expected = "server.memory: 985MiB is not enough, because these parts need at least 986MiB: connections 32MiB, \
                     messages 128MiB, message copies 384MiB, store cache 16MiB, ";
     assert!(refused.starts_with(expected), "{refused}");
-    assert!(plan(64 * GIB, &["server.memory=962MiB"]).is_ok());
+    assert!(plan(64 * GIB, &["server.memory=986MiB"]).is_ok());
     let small = ["server.memory=512MiB", "limits.message_size=1MiB", "server.pool_tasks=2", "server.network_threads=1"];
     let small = plan(64 * GIB, &small).expect("small messages and few threads need little");
     assert!(small.total_bytes() <= 512 * MIB, "{small}");

@@ -58,9 +58,9 @@ impl Singleton {
         let snapshot = account.file.snapshot()?;
         context.wait_for(snapshot.ticket());
         let note = self.profile_of(&account)?.load(&snapshot)?;
-        let object = Value::Object(self.object(&account, note.as_ref()));
+        let object = Value::Object(self.object(&account, note.as_deref()));
         let wanted = call.wanted(context, || vec![ID.to_owned()])?;
-        let state = self.marked(&account, &state::format(modseq_of(note.as_ref()), &snapshot));
+        let state = self.marked(&account, &state::format(modseq_of(note.as_deref()), &snapshot));
         call.answer(context, &state, wanted, |id| Ok((id == ID).then(|| object.clone())))
     }
 
@@ -69,7 +69,7 @@ impl Singleton {
         let call = ChangesCall::parse(arguments)?;
         let account = context.account(&call.account_id)?;
         let view = context.view(&account)?;
-        let current = modseq_of(self.profile_of(&account)?.load(&view.snapshot)?.as_ref());
+        let current = modseq_of(self.profile_of(&account)?.load(&view.snapshot)?.as_deref());
         let state = self.marked(&account, &state::format(current, &view.snapshot));
         if call.since == state {
             return Ok(changes::none(&call, &state));

@@ -18,14 +18,15 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_LEVELS_MAX,
-    MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_BYTES_MAX,
-    SUBSCRIPTIONS_MAX,
+    APPEND_MESSAGES_MAX, CACHED_PROFILES_DEFAULT, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX,
+    MAILBOX_LEVELS_MAX, MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN,
+    SUBSCRIPTIONS_BYTES_MAX, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::mailbox::places::move_place;
+use crate::mailbox::profile_cache::{ProfileCache, ProfileCacheStatistics};
 use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
 use crate::preferences::LockedPreferences;
 
@@ -76,6 +77,8 @@ pub struct MailOptions {
     pub full_text: FullTextSchedule,
     /// The preferences that people cannot change.
     pub locked_preferences: LockedPreferences,
+    /// Number of profile documents that are kept in memory.
+    pub cached_profiles: usize,
 }
 
 impl Default for MailOptions {
@@ -85,6 +88,7 @@ impl Default for MailOptions {
             message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64,
             full_text: FullTextSchedule::Off,
             locked_preferences: LockedPreferences::default(),
+            cached_profiles: CACHED_PROFILES_DEFAULT,
         }
     }
 }
@@ -94,13 +98,15 @@ pub struct MailStore {
     databases: Arc<Databases>,
     options: MailOptions,
     heads: HeadCache,
+    profiles: ProfileCache,
 }
 
 impl MailStore {
     /// Creates the mail layer on top of the databases of a server.
     #[must_use]
     pub fn new(databases: Arc<Databases>, options: MailOptions) -> Arc<Self> {
-        Arc::new(Self { databases, options, heads: HeadCache::default() })
+        let profiles = ProfileCache::new(options.cached_profiles);
+        Arc::new(Self { databases, options, heads: HeadCache::default(), profiles })
     }
 
     /// Returns the databases.
@@ -111,6 +117,12 @@ impl MailStore {
 
     pub(crate) fn head_cache(&self) -> &HeadCache {
         &self.heads
+    }
+
+    /// Returns what the cache of profile documents has done.
+    #[must_use]
+    pub fn profile_cache_statistics(&self) -> ProfileCacheStatistics {
+        self.profiles.statistics()
     }
 
     /// Returns the options.
@@ -330,7 +342,7 @@ impl MailFile {
 
     /// Takes a snapshot of the current state for reading.
     pub fn snapshot(&self) -> Result<MailSnapshot<'_>> {
-        Ok(MailSnapshot::new(self.access.read()?, &self.mail.heads))
+        Ok(MailSnapshot::new(self.access.read()?, &self.mail.heads, &self.mail.profiles))
     }
 
     /// Returns a listener that is notified of the next change. It must be taken before the snapshot that is compared.

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use base::{Modseq, NoteId, Uid, UidSet, ViewId};
+use base::{Modseq, NoteId, Uid, UidSet, Unid, ViewId};
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::item::ItemValueRef;
 use notes::thread_index::thread_id_in;
-use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords, NoteHeader};
+use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords, Note, NoteHeader};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
 
@@ -20,6 +20,7 @@ use crate::mailbox::Message;
 use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::{HeadCache, SizedVersion};
+use crate::mailbox::profile_cache::ProfileCache;
 use crate::message::MESSAGE_ID_ITEM;
 use crate::mime::MimeSource;
 use crate::mime::message_id::message_ids;
@@ -144,12 +145,13 @@ pub struct MailSnapshot<'f> {
     pub(crate) reading: DatabaseSnapshot<'f>,
     keywords: Arc<Keywords>,
     heads: &'f HeadCache,
+    profiles: &'f ProfileCache,
 }
 
 impl<'f> MailSnapshot<'f> {
-    pub(crate) fn new(reading: DatabaseSnapshot<'f>, heads: &'f HeadCache) -> Self {
+    pub(crate) fn new(reading: DatabaseSnapshot<'f>, heads: &'f HeadCache, profiles: &'f ProfileCache) -> Self {
         let keywords = reading.database().keywords();
-        Self { reading, keywords, heads }
+        Self { reading, keywords, heads, profiles }
     }
 
     /// Returns the snapshot of the database.
@@ -449,6 +451,12 @@ impl<'f> MailSnapshot<'f> {
         texts: &[Vec<SubstringKey>],
     ) -> search::Result<Vec<ExcludedNotes>> {
         index.excluded_notes(&self.reading, texts)
+    }
+
+    /// Returns a profile document by its universal identifier, or `None` if it is absent or hidden.
+    pub(crate) fn profile(&self, unid: Unid) -> Result<Option<Arc<Note>>> {
+        let note = self.reading.find(unid)?;
+        Ok(note.map(|note| self.profiles.get(&self.reading, note)).transpose()?.flatten())
     }
 
     /// Returns the flags of an entry by name.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId, Uid, UidSet, Unid, ViewId};
-use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
+use mail::limits::CACHED_PROFILE_BYTES_MAX;
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailSnapshot, MailStore, NewMessage};
 use mail::mime::MimeSource;
+use mail::profile::Profile;
 use notes::note::MAIL_SETTINGS_UNID;
 use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
@@ -453,6 +455,41 @@ fn store_subscriptions(file: &MailFile, names: Vec<String>) {
     let items = [Item::summary("$Subscriptions", ItemValue::TextList(names))];
     writer.note_update(NoteId(2), profile.header.sequence, &items, &[]).unwrap();
     transaction.commit().unwrap();
+}
+
+#[test]
+fn profiles_in_memory_are_those_of_the_snapshot() {
+    let mail = mail();
+    let file = ann(&mail);
+    let profile = Profile::shared("Settings");
+    let set = |text: &str| {
+        let items = vec![Item::text("Text", text)];
+        profile.update::<mail::Error>(&file, |_| Ok(Some(items))).expect("the profile is set");
+    };
+    let read = |snapshot: &MailSnapshot<'_>| {
+        let note = profile.load(snapshot).expect("the store works");
+        note.map(|note| mail::profile::text_of(&note.items, "Text").unwrap_or_default().to_owned())
+    };
+    let now = || file.snapshot().expect("the store works");
+    let counts = || {
+        let counts = mail.profile_cache_statistics();
+        (counts.hits, counts.misses, counts.entries)
+    };
+    assert_eq!(read(&now()), None);
+    assert_eq!(counts(), (0, 0, 0));
+    set("one");
+    let old = now();
+    assert_eq!([read(&old), read(&now())], [Some("one".to_owned()), Some("one".to_owned())]);
+    assert_eq!(counts(), (1, 1, 1));
+    set("two");
+    assert_eq!([read(&now()), read(&old), read(&now())].map(Option::unwrap_or_default), ["two", "one", "two"]);
+    assert_eq!(counts(), (1, 4, 1));
+    set(&"x".repeat(CACHED_PROFILE_BYTES_MAX));
+    assert_eq!(
+        [read(&now()), read(&now())].map(|text| text.map(|text| text.len())),
+        [Some(CACHED_PROFILE_BYTES_MAX); 2]
+    );
+    assert_eq!(counts(), (1, 6, 1));
 }
 
 fn is_over_limit<T>(outcome: mail::Result<T>) -> bool {
