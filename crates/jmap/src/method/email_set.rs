@@ -1,8 +1,9 @@
 //! Email/set (RFC 8621 §4.6): creates, changes and destroys messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Timestamp;
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::set_call::SetCall;
@@ -10,7 +11,7 @@ use crate::account::Account;
 use crate::arguments::{Arguments, parse_utc_date};
 use crate::blob::BlobReader;
 use crate::context::Context;
-use crate::email::{ComposeDefaults, ComposeError, compose};
+use crate::email::{ComposeBlobs, ComposeDefaults, ComposeError, compose};
 use crate::email_write::{EmailChangesWanted, NewEmail, Preparation, write};
 use crate::error::{InvalidProperties, MethodError, MethodResult, SetError};
 use crate::keyword;
@@ -72,7 +73,8 @@ fn prepare(
     };
     preparation.check_room(account, 0)?;
     let blobs = BlobReader::new(context.services, context.caller, account);
-    let composed = compose(members, &blobs, &defaults);
+    let named = NamedBlobs { blobs: &blobs, created_ids: &context.created_ids };
+    let composed = compose(members, &named, &defaults);
     context.wait_for(blobs.ticket());
     if blobs.has_failed() {
         return Err(SetError::new("serverFail"));
@@ -83,6 +85,21 @@ fn prepare(
     let raw = invalid.check(composed.map_err(to_set_error));
     invalid.finish()?;
     metadata.with_message(preparation.prepare(account, &raw)?)
+}
+
+/// The blobs of a new message. It may name those of Blob/upload by their creation ids (RFC 9404 §4.1).
+struct NamedBlobs<'b> {
+    blobs: &'b BlobReader<'b>,
+    created_ids: &'b BTreeMap<String, String>,
+}
+
+impl ComposeBlobs for NamedBlobs<'_> {
+    fn blob(&self, id: &str) -> Option<(Bytes, Option<String>)> {
+        match id.strip_prefix('#') {
+            Some(creation_id) => self.blobs.blob(self.created_ids.get(creation_id)?),
+            None => self.blobs.blob(id),
+        }
+    }
 }
 
 /// The properties of a new message that are not in its bytes.
