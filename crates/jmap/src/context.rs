@@ -19,6 +19,8 @@ pub struct Context<'r> {
     pub services: &'r Services,
     /// The party that makes the request.
     pub caller: &'r Caller,
+    /// The capabilities that the request uses.
+    using: &'r [String],
     /// The identifiers of the objects that were created, by creation id.
     pub created_ids: BTreeMap<String, String>,
     ticket: Ticket,
@@ -31,9 +33,20 @@ pub struct Context<'r> {
 impl<'r> Context<'r> {
     /// Creates the context of a request.
     #[must_use]
-    pub fn new(services: &'r Services, caller: &'r Caller, created_ids: BTreeMap<String, String>) -> Self {
+    pub fn new(
+        services: &'r Services,
+        caller: &'r Caller,
+        using: &'r [String],
+        created_ids: BTreeMap<String, String>,
+    ) -> Self {
         let reply_bytes_left = Cell::new(REPLY_BYTES_MAX);
-        Self { services, caller, created_ids, ticket: Ticket::NONE, reply_bytes_left, implicit: Vec::new() }
+        Self { services, caller, using, created_ids, ticket: Ticket::NONE, reply_bytes_left, implicit: Vec::new() }
+    }
+
+    /// Returns `true` if the request uses a capability.
+    #[must_use]
+    pub fn uses(&self, capability: &str) -> bool {
+        self.using.iter().any(|used| used == capability)
     }
 
     /// Returns the ticket that must be durable before the reply leaves the server.

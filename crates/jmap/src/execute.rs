@@ -47,7 +47,7 @@ pub(crate) fn respond(
         return Err(RequestProblem::UnknownCapability(unknown.clone()));
     }
     let tells_created_ids = request.created_ids.is_some();
-    let mut context = Context::new(services, caller, request.created_ids.unwrap_or_default());
+    let mut context = Context::new(services, caller, &request.using, request.created_ids.unwrap_or_default());
     let mut replies = Replies::default();
     for call in request.calls {
         replies.run(&mut context, &request.using, call);

@@ -11,7 +11,7 @@
 //! | [`filter_tree`], [`filter`] | filters of all types; conditions on messages |
 //! | [`email_write`], [`places`], [`keyword`] | changes of messages |
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
-//! | [`profile`], [`identities`] | profile documents with settings; the identities of senders |
+//! | [`profile`], [`identities`], [`quota`] | profile documents with settings; the identities of senders; the quota |
 //! | [`principal`], [`owned_accounts`] | people and groups, and their accounts |
 //! | [`blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
@@ -61,6 +61,7 @@ pub mod push_messages;
 pub mod push_subscriptions;
 pub mod push_target;
 pub mod query;
+pub mod quota;
 pub mod reference;
 pub mod request;
 pub mod service;

@@ -21,6 +21,7 @@ use crate::error::{MethodError, MethodResult};
 use crate::identities::IdentityList;
 use crate::limits::{EVENT_ID_BYTES_MAX, OBSERVATION_RETRY};
 use crate::profile;
+use crate::quota::StorageQuota;
 use crate::state;
 use crate::submission::{self, Submission};
 use crate::type_selection::TypeSelection;
@@ -115,7 +116,7 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
     for account in &accounts {
         let Ok(view) = account.view() else { continue };
         ticket = ticket.max(view.snapshot.ticket());
-        if let Ok(mut of_account) = states_of(&view) {
+        if let Ok(mut of_account) = states_of(account, &view) {
             of_account.extend(setting_states(services, caller, account, &view).unwrap_or_default());
             states.states.insert(account.info.id.clone(), of_account);
         }
@@ -137,7 +138,7 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
     Ok(Observation { states, change, ticket, is_complete })
 }
 
-fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
+fn states_of(account: &Account, view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
     let submissions = Submission::all(view.snapshot.reading())?;
     let submission_state = state::format(submission::last_change(&submissions), &view.snapshot);
     let states = [
@@ -145,6 +146,7 @@ fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
         ("EmailDelivery", view.thread_state()),
         ("EmailSubmission", submission_state),
         ("Mailbox", view.mailbox_state()),
+        ("Quota", StorageQuota::read(account, &view.snapshot).state()),
         ("Thread", view.thread_state()),
     ];
     Ok(states.map(|(name, state)| (name.to_owned(), state)).into())

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quota_get::{STORAGE, quota_of};
+use super::quota_get::{is_visible, quota_of};
 use crate::arguments::Arguments;
 use crate::changes::{self, ChangesCall};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
+use crate::quota::{STORAGE, limit_in_state};
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -14,15 +15,8 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
     let account = context.account(&call.account_id)?;
     let quota = quota_of(context, &account)?;
     let mut reply = changes::none(&call, &quota.state);
-    let is_state = |text: &str| {
-        text.split_once('-').is_some_and(|(used, limit)| {
-            used.parse::<u64>().is_ok() && (limit == "none" || limit.parse::<u64>().is_ok())
-        })
-    };
-    if !is_state(&call.since) {
-        return Err(MethodError::new("cannotCalculateChanges"));
-    }
-    let had_quota = !call.since.ends_with("-none");
+    let limit_before = limit_in_state(&call.since).ok_or_else(|| MethodError::new("cannotCalculateChanges"))?;
+    let had_quota = is_visible(context) && limit_before.is_some();
     if call.since != quota.state {
         let name = match (had_quota, quota.object.is_some()) {
             (false, true) => Some("created"),
@@ -32,9 +26,8 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
         };
         reply.extend(name.map(|name| (name.to_owned(), json!([STORAGE]))));
     }
-    let is_usage_only = had_quota && quota.object.is_some();
-    let same_limit = call.since.split_once('-').map(|(_, limit)| limit) == quota.state.split_once('-').map(|(_, l)| l);
-    let properties = if is_usage_only && same_limit { json!(["used"]) } else { Value::Null };
+    let has_same_limit = had_quota && limit_in_state(&quota.state) == Some(limit_before);
+    let properties = if has_same_limit { json!(["used"]) } else { Value::Null };
     reply.insert("updatedProperties".to_owned(), properties);
     Ok(reply)
 }

@@ -1,15 +1,14 @@
 //! Quota/get (RFC 9425 §4.2): the quota of the mail file in bytes, if it has one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
 use crate::account::Account;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::MethodResult;
-
-/// The identifier of the quota in bytes.
-pub(super) const STORAGE: &str = "storage";
+use crate::quota::{STORAGE, StorageQuota};
+use crate::session::MAIL;
 
 const PROPERTIES: [&str; 10] =
     ["id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"];
@@ -27,7 +26,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
 
 /// The quota of an account.
 pub(super) struct Quota {
-    /// The object, if there is a quota.
+    /// The object, if there is a quota that the client knows about.
     pub(super) object: Option<Value>,
     /// The state.
     pub(super) state: String,
@@ -35,23 +34,15 @@ pub(super) struct Quota {
 
 /// Reads the quota of an account.
 pub(super) fn quota_of(context: &mut Context<'_>, account: &Account) -> MethodResult<Quota> {
-    // The view makes the reply wait for what is told here.
-    drop(context.view(account)?);
-    let quota = account.file.quota()?;
-    let limit = quota.limit_bytes.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
-    let object = quota.limit_bytes.map(|limit| {
-        json!({
-            "id": STORAGE,
-            "resourceType": "octets",
-            "used": quota.used_bytes,
-            "hardLimit": limit,
-            "scope": "account",
-            "name": account.info.name,
-            "types": ["Mail"],
-            "warnLimit": null,
-            "softLimit": null,
-            "description": null,
-        })
-    });
-    Ok(Quota { object, state: format!("{}-{limit}", quota.used_bytes) })
+    let snapshot = account.file.snapshot()?;
+    context.wait_for(snapshot.ticket());
+    let quota = StorageQuota::read(account, &snapshot);
+    let object = quota.to_json(&account.info.name).filter(|_| is_visible(context));
+    Ok(Quota { object, state: quota.state() })
+}
+
+/// Returns `true` if the request uses the capability of a type to which the quota applies. Others do not get the
+/// object (RFC 9425 §4).
+pub(super) fn is_visible(context: &Context<'_>) -> bool {
+    context.uses(MAIL)
 }

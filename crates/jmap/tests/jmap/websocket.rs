@@ -145,6 +145,18 @@ async fn changes_are_sent_until_push_is_disabled() {
 }
 
 #[tokio::test]
+async fn a_change_of_the_usage_is_a_change_of_the_quota() {
+    let server = Server::start(World::new()).await;
+    let mut client = server.connect("carol").await;
+    client.send(&enable(&json!(["Quota"]), None)).await;
+    check_echo(&mut client, "R1").await;
+    server.world.deliver("carol", "INBOX", b"Subject: x\r\n\r\nbody\r\n");
+    let change = client.next().await;
+    let get = server.world.call("carol", "Quota/get", json!({ "accountId": "Acarol" }));
+    assert_eq!(change["changed"], json!({ "Acarol": { "Quota": get["state"] } }));
+}
+
+#[tokio::test]
 async fn frames_that_are_not_text_end_the_connection() {
     let server = Server::start(World::new()).await;
     let mut client = server.connect("alice").await;
