@@ -133,6 +133,12 @@ impl<'r> BlobReader<'r> {
         Ok(self.message(blob_id)?.map(FoundBlob::Whole))
     }
 
+    /// Returns `true` if a blob is an upload of the caller.
+    #[must_use]
+    pub fn is_upload(&self, blob_id: &str) -> bool {
+        self.uploaded(blob_id).is_some()
+    }
+
     fn message(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
         let Some(rest) = blob_id.strip_prefix('B') else { return Ok(None) };
         let email_id = format!("M{}", rest.replace('_', "-"));

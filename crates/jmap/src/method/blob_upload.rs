@@ -14,6 +14,9 @@ use crate::error::{MethodResult, SetError};
 use crate::limits::{BLOB_SOURCES_MAX, STORED_BYTES_MAX, TRANSFER_PIECE_BYTES};
 use crate::uploads::{ArrivingUpload, StoredUpload};
 
+/// The properties of a data source that have its bytes.
+const SOURCES: [&str; 3] = ["data:asText", "data:asBase64", "blobId"];
+
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
@@ -53,7 +56,11 @@ fn assemble(
     if sources.len() > BLOB_SOURCES_MAX {
         return Err(SetError::described("tooLarge", "there are too many data sources"));
     }
-    let media_type = object.get("type").and_then(Value::as_str).unwrap_or("application/octet-stream");
+    let media_type = match object.get("type") {
+        None | Some(Value::Null) => "application/octet-stream",
+        Some(Value::String(media_type)) => media_type,
+        Some(_) => return Err(SetError::invalid_properties(&["type"], "type is not a string")),
+    };
     let mut arriving = context.services.uploads.begin();
     for source in sources {
         append(context, account, source, (&mut arriving, bytes_left))?;
@@ -70,6 +77,10 @@ fn append(
     (arriving, bytes_left): (&mut ArrivingUpload, &mut u64),
 ) -> Result<(), SetError> {
     let invalid = |reason: &str| SetError::invalid_properties(&["data"], reason);
+    let is_given = |name: &&str| source.get(name).is_some_and(|value| !value.is_null());
+    if SOURCES.iter().filter(|name| is_given(name)).count() > 1 {
+        return Err(invalid("a source has only one of data:asText, data:asBase64 and blobId"));
+    }
     if let Some(text) = source.get("data:asText").and_then(Value::as_str) {
         return add(context, (arriving, bytes_left), text.as_bytes());
     }
