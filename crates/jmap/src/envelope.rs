@@ -16,6 +16,8 @@ pub struct SentEnvelope {
     pub sender: String,
     /// The recipients.
     pub recipients: Vec<String>,
+    /// Those recipients that are no addresses.
+    pub malformed: Vec<String>,
     /// The time of the release (RFC 4865), if it is not now.
     pub release_at: Option<Timestamp>,
     /// The parameters of the sender, as the client has given them.
@@ -30,18 +32,19 @@ impl SentEnvelope {
             return Err(invalid("an envelope has mailFrom and rcptTo"));
         }
         let (sender, parameters) = address_of(&envelope["mailFrom"])?;
+        if is_malformed(sender) {
+            return Err(invalid("an address has characters that it cannot have"));
+        }
         let release_at = release_of(parameters, now)?;
         let recipients = envelope["rcptTo"].as_array().ok_or_else(|| invalid("rcptTo is not a list"))?;
         let recipients = recipients.iter().map(|recipient| match address_of(recipient)? {
             (address, parameters) if parameters.is_none_or(Map::is_empty) => Ok(address.to_owned()),
             _ => Err(invalid("parameters of recipients are not supported")),
         });
-        Ok(Self {
-            sender: sender.to_owned(),
-            recipients: recipients.collect::<Result<_, _>>()?,
-            release_at,
-            parameters: parameters.cloned(),
-        })
+        let recipients = recipients.collect::<Result<Vec<String>, SetError>>()?;
+        let malformed = recipients.iter().filter(|address| is_malformed(address)).cloned().collect();
+        let parameters = parameters.cloned();
+        Ok(Self { sender: sender.to_owned(), recipients, malformed, release_at, parameters })
     }
 
     /// Makes the envelope of a message: its recipients are those that it names, each once.
@@ -58,7 +61,8 @@ impl SentEnvelope {
                 }
             }
         }
-        Self { sender: identity.to_owned(), recipients, release_at: None, parameters: None }
+        let sender = identity.to_owned();
+        Self { sender, recipients, malformed: Vec::new(), release_at: None, parameters: None }
     }
 
     /// Returns the property `envelope`.
@@ -77,14 +81,16 @@ type Parameters<'v> = Option<&'v Map<String, Value>>;
 /// Reads an Address object.
 fn address_of(value: &Value) -> Result<(&str, Parameters<'_>), SetError> {
     let address = value["email"].as_str().ok_or_else(|| invalid("an address has no email"))?;
-    if address.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
-        return Err(invalid("an address has characters that it cannot have"));
-    }
     match &value["parameters"] {
         Value::Null => Ok((address, None)),
         Value::Object(parameters) => Ok((address, Some(parameters))),
         _ => Err(invalid("parameters is not an object")),
     }
+}
+
+/// Returns `true` if an address has characters that separate words or lines of commands.
+fn is_malformed(address: &str) -> bool {
+    address.bytes().any(|byte| byte.is_ascii_control() || byte == b' ')
 }
 
 /// Reads the parameters HOLDFOR and HOLDUNTIL (RFC 4865), whose values are texts.

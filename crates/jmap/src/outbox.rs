@@ -61,6 +61,9 @@ pub trait Outbox: Send + Sync {
     /// Returns the queued message with an identifier.
     fn queued_message(&self, id: &str) -> Option<QueueEntry>;
 
+    /// Returns those of some recipients that are refused, and not only for the present.
+    fn refused_recipients(&self, addresses: &[String]) -> Vec<String>;
+
     /// Returns the maximum number of recipients of a message.
     fn recipients_max(&self) -> usize;
 
@@ -87,6 +90,14 @@ impl Outbox for SubmissionService {
 
     fn queued_message(&self, id: &str) -> Option<QueueEntry> {
         Self::queued_message(self, id)
+    }
+
+    fn refused_recipients(&self, addresses: &[String]) -> Vec<String> {
+        let is_refused = |address: &&String| {
+            let answer = self.resolve(address.trim());
+            answer.is_err_and(|refusal| refusal.codes().0 >= 500)
+        };
+        addresses.iter().filter(is_refused).cloned().collect()
     }
 
     fn recipients_max(&self) -> usize {

@@ -28,6 +28,9 @@ use crate::patch::Patch;
 use crate::state;
 use crate::submission::{self, Submission};
 
+/// The properties of a new submission that clients set.
+const SETTABLE: [&str; 3] = ["identityId", "emailId", "envelope"];
+
 /// The arguments of a call.
 struct Call {
     set: SetCall,
@@ -73,8 +76,8 @@ pub fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<
     for (id, patch) in &call.set.update {
         let resolved = context.resolve_id(id).ok_or_else(|| SetError::new("notFound"));
         match resolved.and_then(|id: String| update(context, &account, &id, patch)) {
-            Ok(submission) => {
-                outcome.updated.push((submission.id(), Ok(Value::Null)));
+            Ok((submission, changes)) => {
+                outcome.updated.push((submission.id(), Ok(changes)));
                 outcome.emails.push((submission.id(), submission.email));
             }
             Err(error) => outcome.updated.push((id.clone(), Err(error))),
@@ -151,6 +154,10 @@ fn create(
     properties: &Value,
 ) -> Result<Submission, SetError> {
     let now = context.services.clock.now();
+    // An object that is not valid is none that an earlier request can have created.
+    if !is_settable(properties) {
+        parse_new(context, account, properties)?;
+    }
     let [identity, email] = ["identityId", "emailId"].map(|name| named_id(context, properties, name));
     // The envelope as the client has sent it: the time of a release is relative.
     let given = &properties["envelope"];
@@ -209,6 +216,11 @@ fn send(
     if envelope.recipients.is_empty() {
         return Err(SetError::described("noRecipients", "the message has no recipients"));
     }
+    if !envelope.malformed.is_empty() {
+        let error = invalid_recipients(context, &envelope.recipients, envelope.malformed);
+        return Err(SetError { description: Some("an address is not valid".to_owned()), ..error });
+    }
+    let recipients = envelope.recipients.clone();
     let request = SubmissionRequest {
         login: context.caller.login.clone(),
         peer: None,
@@ -224,7 +236,7 @@ fn send(
     let recorded = RecordedSubmission { id: submission.queue_id(), release_at: envelope.release_at, record };
     let accepted = context.services.outbox.submit(request, recorded);
     let ticket = accepted.map_err(|refused| {
-        refused_request::error_of(context, &refused, |refused| error_of_refused(context, refused))
+        refused_request::error_of(context, &refused, |refused| error_of_refused(context, &recipients, refused))
     })?;
     context.wait_for(ticket);
     Ok(())
@@ -253,12 +265,16 @@ fn compared_message(
     Ok(message_id.unwrap_or(email))
 }
 
+/// Returns `true` if an object has only properties that clients set.
+fn is_settable(object: &Value) -> bool {
+    object.as_object().is_some_and(|members| members.keys().all(|name| SETTABLE.contains(&name.as_str())))
+}
+
 /// Reads the properties of a new submission, and the message.
 fn parse_new(context: &mut Context<'_>, account: &Account, object: &Value) -> Result<NewSubmission, SetError> {
     let Value::Object(properties) = object else { return Err(SetError::new("invalidProperties")) };
-    let known = ["identityId", "emailId", "envelope"];
     let mut invalid = InvalidProperties::default();
-    invalid.refuse(properties.keys().map(String::as_str).filter(|name| !known.contains(name)), "it cannot be set");
+    invalid.refuse(properties.keys().map(String::as_str).filter(|name| !SETTABLE.contains(name)), "it cannot be set");
     let wanted = ["identityId", "emailId"].map(|name| named_id(context, object, name));
     let view = context.view(account)?;
     let identities = IdentityList::load(context.services, context.caller, account, &view.snapshot);
@@ -284,8 +300,14 @@ fn parse_new(context: &mut Context<'_>, account: &Account, object: &Value) -> Re
     Ok(NewSubmission { identity: identity.id, email, thread, raw, envelope })
 }
 
-/// Changes a submission: withdraws its message. This is the only change of a submission.
-fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value) -> Result<Submission, SetError> {
+/// Changes a submission: withdraws its message. This is the only change of a submission. Returns it, and the properties
+/// that have changed besides those that the client has set, or `null`.
+fn update(
+    context: &mut Context<'_>,
+    account: &Account,
+    id: &str,
+    patch: &Value,
+) -> Result<(Submission, Value), SetError> {
     let submission = find(context, account, id)?;
     let Value::Object(patch) = patch else { return Err(SetError::new("invalidPatch")) };
     let queued = context.services.outbox.queued_message(&submission.queue_id());
@@ -302,7 +324,7 @@ fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value)
     }
     invalid.finish()?;
     if changed.is_empty() {
-        return Ok(submission);
+        return Ok((submission, Value::Null));
     }
     let canceled = Submission { is_canceled: true, ..submission };
     let record = SubmissionRecord {
@@ -312,7 +334,10 @@ fn update(context: &mut Context<'_>, account: &Account, id: &str, patch: &Value)
     let withdrawn = context.services.outbox.withdraw(&canceled.queue_id(), record)?;
     let ticket = withdrawn.ok_or_else(|| SetError::described("cannotUnsend", "the message was already sent"))?;
     context.wait_for(ticket);
-    Ok(canceled)
+    let mut changes = canceled.to_json(None, context.services.clock.now());
+    changes.retain(|name, value| after.get(name) != Some(value));
+    let changes = if changes.is_empty() { Value::Null } else { Value::Object(changes) };
+    Ok((canceled, changes))
 }
 
 /// Marks a submission as destroyed. Its message is sent all the same.
@@ -331,9 +356,9 @@ fn find(context: &mut Context<'_>, account: &Account, id: &str) -> Result<Submis
 }
 
 /// Returns the error for a message that was refused, if it has one of its own (RFC 8621 §7.5).
-fn error_of_refused(context: &Context<'_>, refused: &RefusedRequest) -> Option<SetError> {
+fn error_of_refused(context: &Context<'_>, recipients: &[String], refused: &RefusedRequest) -> Option<SetError> {
     if let Some(recipient) = &refused.recipient {
-        return Some(SetError::new("invalidRecipients").with("invalidRecipients", json!([recipient])));
+        return Some(invalid_recipients(context, recipients, vec![recipient.clone()]));
     }
     let kind = match refused.refusal {
         Refusal::Sender(_) => "forbiddenMailFrom",
@@ -347,4 +372,17 @@ fn error_of_refused(context: &Context<'_>, refused: &RefusedRequest) -> Option<S
         _ => return None,
     };
     Some(SetError::new(kind))
+}
+
+/// Returns the error that names all recipients that are not valid: those that are known, and those that the outbox
+/// refuses as well.
+fn invalid_recipients(context: &Context<'_>, recipients: &[String], mut known: Vec<String>) -> SetError {
+    let outbox = &context.services.outbox;
+    let resolved = &recipients[..recipients.len().min(outbox.recipients_max())];
+    for refused in outbox.refused_recipients(resolved) {
+        if !known.contains(&refused) {
+            known.push(refused);
+        }
+    }
+    SetError::new("invalidRecipients").with("invalidRecipients", json!(known))
 }

@@ -42,23 +42,23 @@ fn emails_of(world: &World, login: &str) -> usize {
     usize::try_from(found["total"].as_u64().expect("a total")).expect("a small one")
 }
 
+/// Returns the submission of a draft with the parameters of `mailFrom`.
+fn submission_of(email: &str, parameters: &Value) -> Value {
+    json!({
+        "identityId": "I1",
+        "emailId": email,
+        "envelope": {
+            "mailFrom": { "email": "alice@demo.test", "parameters": parameters },
+            "rcptTo": [{ "email": "bob@demo.test" }, { "email": "x@far.test" }],
+        },
+    })
+}
+
 /// Sends a draft with the parameters of `mailFrom`, and returns the reply.
 fn send(world: &World, email: &str, parameters: Value) -> Value {
-    world.call(
-        "alice",
-        "EmailSubmission/set",
-        json!({
-            "accountId": account("alice"),
-            "create": { "k": {
-                "identityId": "I1",
-                "emailId": email,
-                "envelope": {
-                    "mailFrom": { "email": "alice@demo.test", "parameters": parameters },
-                    "rcptTo": [{ "email": "bob@demo.test" }, { "email": "x@far.test" }],
-                },
-            }},
-        }),
-    )
+    let submission = submission_of(email, &parameters);
+    let create = json!({ "accountId": account("alice"), "create": { "k": submission } });
+    world.call("alice", "EmailSubmission/set", create)
 }
 
 fn created_id(reply: &Value) -> String {
@@ -123,6 +123,13 @@ fn a_repeated_request_sends_nothing_twice() {
     let again = send(&world, &email, Value::Null);
     assert_eq!(created_id(&first), created_id(&again));
     assert_eq!((emails_of(&world, "bob"), world.router.list().len()), (1, 1));
+    // An object that is not valid is no repetition of one that was.
+    let mut invalid = submission_of(&email, &Value::Null);
+    invalid["foo"] = json!(1);
+    invalid["sendAt"] = json!("yesterday");
+    let create = json!({ "accountId": account("alice"), "create": { "k": invalid } });
+    let refused = world.call("alice", "EmailSubmission/set", create);
+    assert_eq!(refused["notCreated"]["k"]["properties"], json!(["foo", "sendAt"]), "{refused}");
     world.clock.advance(HOUR);
     let later = send(&world, &email, Value::Null);
     assert_ne!(created_id(&first), created_id(&later), "a message can be sent again");
@@ -218,7 +225,7 @@ fn a_held_message_can_be_withdrawn_until_it_is_sent() {
     let named = json!(["identityId", "emailId", "undoStatus"]);
     assert_eq!(refused["notUpdated"][&id]["properties"], named, "{refused}");
     let canceled = cancel(&world, &id);
-    assert!(canceled["updated"].get(&id).is_some(), "{canceled}");
+    assert_eq!(canceled["updated"], json!({ &id: { "deliveryStatus": null } }), "{canceled}");
     assert_eq!(get(&world, &id)["undoStatus"], "canceled");
     world.clock.advance(2 * HOUR);
     assert!(world.router.take_due_jobs(10).is_empty());
@@ -286,6 +293,27 @@ fn what_cannot_be_sent_is_refused_with_its_reason() {
     let reader = json!({ "accountId": account("alice"), "create": { "k": { "identityId": "I1", "emailId": email } } });
     let refused = world.calls("frank", &json!([["EmailSubmission/set", reader, "c"]]));
     assert_eq!(refused[0][1]["type"], "accountReadOnly");
+}
+
+#[test]
+fn all_recipients_that_are_not_valid_are_named() {
+    let world = World::new();
+    let (email, _) = draft(&world);
+    let invalid = |recipients: &[&str]| {
+        let mut submission = submission_of(&email, &Value::Null);
+        submission["envelope"]["rcptTo"] = recipients.iter().map(|address| json!({ "email": address })).collect();
+        let create = json!({ "accountId": account("alice"), "create": { "k": submission } });
+        let reply = world.call("alice", "EmailSubmission/set", create);
+        let error = reply["notCreated"]["k"].clone();
+        assert_eq!(error["type"], "invalidRecipients", "{reply}");
+        assert!(error["description"].is_string(), "{reply}");
+        error["invalidRecipients"].clone()
+    };
+    let unknown = invalid(&["gone@demo.test", "bob@demo.test", "gone2@demo.test"]);
+    assert_eq!(unknown, json!(["gone@demo.test", "gone2@demo.test"]));
+    let malformed = invalid(&["bob@demo.test", "gone@demo.test", "a b@demo.test", "c\r\nd@demo.test"]);
+    assert_eq!(malformed, json!(["a b@demo.test", "c\r\nd@demo.test", "gone@demo.test"]));
+    assert_eq!((emails_of(&world, "bob"), world.router.list().len()), (0, 0), "nothing was sent");
 }
 
 #[test]

@@ -474,7 +474,13 @@ impl AddressResolver for DemoAddresses {
     }
 }
 
-/// Sends with the router alone: a sender needs only an address of its own, and `gone@demo.test` is unknown.
+/// Returns `true` if the outbox refuses a recipient.
+fn is_unknown(address: &str) -> bool {
+    address.starts_with("gone")
+}
+
+/// Sends with the router alone: a sender needs only an address of its own, and addresses that begin with `gone` are
+/// unknown.
 struct RouterOutbox {
     router: Arc<Router>,
     mail: Arc<MailStore>,
@@ -502,7 +508,7 @@ impl RouterOutbox {
         if request.sender != format!("{}@demo.test", request.login) {
             return Err(Refusal::Sender("This is not your address".to_owned()).into());
         }
-        if let Some(unknown) = request.recipients.iter().find(|address| *address == "gone@demo.test") {
+        if let Some(unknown) = request.recipients.iter().find(|address| is_unknown(address)) {
             return Err(RefusedRequest { recipient: Some(unknown.clone()), refusal: Refusal::UnknownRecipient });
         }
         let recipients = request.recipients.iter().map(|address| Recipient::new(address)).collect();
@@ -554,6 +560,10 @@ impl Outbox for RouterOutbox {
 
     fn queued_message(&self, id: &str) -> Option<QueueEntry> {
         self.router.message_with_id(id)
+    }
+
+    fn refused_recipients(&self, addresses: &[String]) -> Vec<String> {
+        addresses.iter().filter(|address| is_unknown(address)).cloned().collect()
     }
 
     fn recipients_max(&self) -> usize {
