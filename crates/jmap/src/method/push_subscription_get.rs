@@ -56,7 +56,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     Ok(Map::from_iter([("list".to_owned(), json!(list)), ("notFound".to_owned(), json!(not_found))]))
 }
 
-fn describe(one: &PushSubscription) -> Map<String, Value> {
+/// Returns the properties that a client may read.
+pub(super) fn describe(one: &PushSubscription) -> Map<String, Value> {
     let code = one.is_verified.then_some(&one.code);
     let members = [
         ("id", json!(one.id)),

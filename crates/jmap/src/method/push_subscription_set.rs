@@ -4,12 +4,14 @@
 use base::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::push_subscription_get::describe;
 use super::set_call::SetObjects;
 use crate::arguments::{Arguments, parse_utc_date};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodResult, SetError};
 use crate::limits::DEVICE_CLIENT_ID_BYTES_MAX;
+use crate::patch::Patch;
 use crate::push_subscriptions::{NewPushSubscription, PushOwner, PushSubscription, PushSubscriptionChange};
 use crate::type_selection::TypeSelection;
 use crate::web_push::ClientKeys;
@@ -37,13 +39,23 @@ fn create_one(context: &mut Context<'_>, owner: &PushOwner, name: &str, value: &
     let (made, ticket) = context.services.push.create(owner.clone(), wanted)?;
     context.wait_for(ticket);
     context.created_ids.insert(name.to_owned(), made.id.clone());
-    Ok(json!({ "id": made.id, "expires": made.expires.to_rfc3339() }))
+    let mut object = Map::from_iter([("id".to_owned(), json!(made.id))]);
+    // The client is told of defaults (RFC 8620 §5.3).
+    let defaults = ["keys", "types"].into_iter().filter(|name| !members.contains_key(*name));
+    object.extend(defaults.map(|name| (name.to_owned(), Value::Null)));
+    object.insert("expires".to_owned(), json!(made.expires.to_rfc3339()));
+    Ok(Value::Object(object))
 }
 
 fn update_one(context: &mut Context<'_>, owner: &PushOwner, id: &str, patch: &Value) -> Result<Value, SetError> {
     let id = context.resolve_id(id).ok_or(SetError::new("notFound"))?;
     let Value::Object(members) = patch else { return Err(SetError::new("invalidPatch")) };
-    let change = parse_change(members)?;
+    let own = context.services.push.of_owner(owner);
+    let present = own.iter().find(|one| one.id == id).ok_or(SetError::new("notFound"))?;
+    let change = parse_change(&describe(present), members)?;
+    if change == PushSubscriptionChange::default() {
+        return Ok(Value::Null);
+    }
     let wanted_end = change.expires;
     let (changed, ticket) = context.services.push.update(owner, &id, change)?;
     context.wait_for(ticket);
@@ -87,10 +99,13 @@ fn parse_new(members: &Map<String, Value>) -> Result<NewPushSubscription, SetErr
     })
 }
 
-/// Reads a change. Address, keys and the client's own identifier never change.
-fn parse_change(members: &Map<String, Value>) -> Result<PushSubscriptionChange, SetError> {
+/// Reads a change of an object. Address, keys and the client's own identifier never change. A property may be set to
+/// the value that it has (RFC 8620 §5.3).
+fn parse_change(before: &Map<String, Value>, patch: &Map<String, Value>) -> Result<PushSubscriptionChange, SetError> {
+    let mut after = before.clone();
+    Patch::parse(patch)?.apply(&mut after)?;
     let mut change = PushSubscriptionChange::default();
-    for (name, value) in members {
+    for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
         match name.as_str() {
             "verificationCode" => {
                 let code = value.as_str().ok_or_else(|| invalid(name, "it is not a text"))?;
@@ -122,8 +137,7 @@ fn parse_end(value: &Value) -> Result<Option<Timestamp>, SetError> {
 }
 
 fn parse_types(value: &Value) -> Result<TypeSelection, SetError> {
-    let types = TypeSelection::from_json(value).filter(|types| types.names().is_none_or(|names| !names.is_empty()));
-    types.ok_or_else(|| invalid("types", "it is neither null nor a short list of names"))
+    TypeSelection::from_json(value).ok_or_else(|| invalid("types", "it is neither null nor a short list of names"))
 }
 
 fn invalid(property: &str, description: &str) -> SetError {

@@ -434,6 +434,34 @@ fn check_refused(world: &World, more: Value, property: &str, words: &str) {
 }
 
 #[tokio::test]
+async fn a_subscription_may_be_sent_back_as_it_was_read() {
+    let service = PushService::start().await;
+    let world = World::with_push(service.policy());
+    let subscription = json!({ "deviceClientId": "d1", "url": service.url(), "types": ["Email"] });
+    let created = set(&world, json!({ "create": { "k": subscription } }));
+    let id = created_id(&created);
+    let one = &created["created"]["k"];
+    assert_eq!((one.get("keys"), one.get("types")), (Some(&Value::Null), None), "a default is told: {created}");
+    let update = |patch: Value| set(&world, json!({ "update": { &id: patch } }));
+    let done = json!({ &id: null });
+    assert_eq!(update(list(&world, &caller("alice"))[0].clone())["updated"], done);
+    let code = world.services.push.get(&id).expect("it exists").code;
+    assert_eq!(verify(&world, &id, &json!(code))["updated"], done);
+    let whole = list(&world, &caller("alice"))[0].clone();
+    assert_eq!(whole["verificationCode"], json!(code));
+    assert_eq!(update(whole)["updated"], done);
+    assert_eq!(update(json!({ "id": id }))["updated"], done);
+    let refused = |patch: Value| update(patch)["notUpdated"][&id]["type"].clone();
+    assert_eq!(refused(json!({ "id": "P1" })), "invalidProperties");
+    assert_eq!(refused(json!({ "deviceClientId": "d2" })), "invalidProperties");
+    assert_eq!(refused(json!({ "keys": null })), "invalidProperties");
+    assert_eq!(refused(json!({ "types/0": "Thread" })), "invalidPatch");
+    // A client may want to be told of nothing for now.
+    assert_eq!(update(json!({ "types": [] }))["updated"], done);
+    assert_eq!(list(&world, &caller("alice"))[0]["types"], json!([]));
+}
+
+#[tokio::test]
 async fn what_is_not_permitted_is_refused_with_the_reason() {
     let service = PushService::start().await;
     let world = World::with_push(service.policy());
@@ -445,7 +473,6 @@ async fn what_is_not_permitted_is_refused_with_the_reason() {
     check_refused(&world, json!({ "url": url, "expires": "1999-01-01T00:00:00Z" }), "expires", "past");
     check_refused(&world, json!({ "url": url, "expires": "tomorrow" }), "expires", "UTCDate");
     check_refused(&world, json!({ "url": url, "types": "Email" }), "types", "list");
-    check_refused(&world, json!({ "url": url, "types": [] }), "types", "list");
     check_refused(&world, json!({ "url": url, "keys": { "p256dh": "x", "auth": "y" } }), "keys", "valid");
     check_refused(&world, json!({ "url": url, "keys": 1 }), "keys", "valid");
     check_refused(&world, json!({ "url": url, "id": "P1" }), "id", "cannot set");
