@@ -5,11 +5,13 @@ use serde_json::{Map, Value};
 
 use super::get_call::GetCall;
 use super::set_call::SetCall;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, parse_utc_date};
 use crate::changes::{self, ChangesCall, ListChanges, ListChangesCall};
+use crate::comparator::Comparator;
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{MethodError, MethodResult, SetError};
+use crate::filter_tree::FilterTree;
 use crate::owned_accounts::open_account;
 use crate::query::{QueriedList, Window};
 
@@ -42,7 +44,7 @@ pub(super) fn run_changes(context: &mut Context<'_>, arguments: Arguments) -> Me
 /// Runs `/query`.
 pub(super) fn run_query(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
-    arguments.take_all(&["filter", "sort"]);
+    check_list(&mut arguments)?;
     let window = Window::parse(&mut arguments)?;
     arguments.finish()?;
     open_account(context, &account_id)?;
@@ -55,13 +57,33 @@ pub(super) fn run_query_changes(
     context: &mut Context<'_>,
     mut arguments: Arguments,
 ) -> MethodResult<Map<String, Value>> {
-    arguments.take_all(&["filter", "sort"]);
+    check_list(&mut arguments)?;
     let call = ListChangesCall::parse(arguments)?;
     open_account(context, &call.account_id)?;
     if call.since != STATE {
         return Err(MethodError::new("cannotCalculateChanges"));
     }
     call.answer(ListChanges { removed: [].into(), added: Vec::new(), total: 0, new_state: STATE.to_owned() })
+}
+
+/// Checks the filter and the order of a list (RFC 9670 §3.4).
+fn check_list(arguments: &mut Arguments) -> MethodResult<()> {
+    FilterTree::parse(arguments.value("filter").as_ref(), &check_condition)?;
+    Comparator::parse_all(arguments, &["created"])?;
+    Ok(())
+}
+
+fn check_condition(name: &str, value: &Value) -> MethodResult<Option<()>> {
+    let text = value.as_str();
+    let is_valid = match name {
+        "after" | "before" => value.is_null() || text.and_then(parse_utc_date).is_some(),
+        "objectType" | "objectAccountId" => text.is_some(),
+        _ => return Err(MethodError::described("unsupportedFilter", format!("there is no condition {name}"))),
+    };
+    match is_valid {
+        true => Ok(None),
+        false => Err(MethodError::invalid_arguments(format!("{name} has the wrong type"))),
+    }
 }
 
 /// Runs `/set`, by which clients dismiss notifications.
@@ -72,10 +94,9 @@ pub(super) fn run_set(context: &mut Context<'_>, arguments: Arguments) -> Method
     }
     call.check_state(STATE)?;
     let mut reply = call.reply(STATE, STATE);
-    let forbidden = || SetError::described("forbidden", "only the server creates notifications");
+    let forbidden = || SetError::described("forbidden", "only the server creates notifications, and none is changed");
     add_outcomes(&mut reply, ["created", "notCreated"], call.create.keys().map(|id| (id, Err(forbidden()))));
-    let absent = || SetError::new("notFound");
-    add_outcomes(&mut reply, ["updated", "notUpdated"], call.update.keys().map(|id| (id, Err(absent()))));
-    add_destroyed(&mut reply, call.destroy.iter().map(|id| (id, Err(absent()))));
+    add_outcomes(&mut reply, ["updated", "notUpdated"], call.update.keys().map(|id| (id, Err(forbidden()))));
+    add_destroyed(&mut reply, call.destroy.iter().map(|id| (id, Err(SetError::new("notFound")))));
     Ok(reply)
 }
