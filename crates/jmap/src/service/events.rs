@@ -19,6 +19,7 @@ use http::problem::Problem;
 use http::{RequestContext, front::Uncompressed};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
+use wire::Shutdown;
 
 use super::resource_address::EventsAddress;
 use super::state_events::{StateEvent, StateEvents, state_events};
@@ -26,7 +27,7 @@ use super::{LoginEnd, RequestLogin, Service, asking_for_login};
 use crate::limits::EVENT_PING_MAX;
 
 struct Sending {
-    service: Arc<Service>,
+    shutdown: Shutdown,
     events: StateEvents,
     login_end: LoginEnd,
     is_one_event: bool,
@@ -71,7 +72,7 @@ async fn begin(
     })?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     Ok(Sending {
-        service: Arc::clone(service),
+        shutdown: service.parts.shutdown.clone(),
         events: state_events(service, &caller, types, last).await?,
         login_end: service.login_end(context, &found).await?,
         is_one_event,
@@ -90,15 +91,14 @@ impl Sending {
         }
         let event = tokio::select! {
             biased;
-            () = self.service.parts.shutdown.draining() => return None,
+            () = self.shutdown.draining() => return None,
             () = &mut self.login_end => return None,
             event = self.events.next() => Some(event?),
             () = sleep_until(self.next_ping) => None,
         };
-        let Some(StateEvent { identifier, change }) = event else {
-            self.next_ping = Instant::now() + self.ping.unwrap_or(EVENT_PING_MAX);
-            return Some(self.ping_event());
-        };
+        // The interval begins with the last event of either type (RFC 8620 §7.3).
+        self.next_ping = Instant::now() + self.ping.unwrap_or(EVENT_PING_MAX);
+        let Some(StateEvent { identifier, change }) = event else { return Some(self.ping_event()) };
         self.is_ended = self.is_one_event;
         let change = Value::Object(change);
         Some(Bytes::from(format!("id: {identifier}\nevent: state\ndata: {change}\n\n")))
@@ -116,3 +116,6 @@ impl Sending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
