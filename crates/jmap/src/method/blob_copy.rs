@@ -33,7 +33,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
                 copied.insert(id, json!(stored.id));
             }
             None => {
-                failed.insert(id, SetError::new("blobNotFound").to_json());
+                failed.insert(id, SetError::new("notFound").to_json());
             }
         }
     }

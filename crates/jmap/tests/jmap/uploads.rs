@@ -217,7 +217,7 @@ fn large_blobs_are_put_together_and_copied_without_the_bytes_of_all() {
     let copied = json!({ "fromAccountId": "Aalice", "accountId": "Abob", "blobIds": [id, "Unone"] });
     let copied = world.call("alice", "Blob/copy", copied);
     assert_eq!((&copied["copied"][id.as_str().expect("an id")], chunks(&world)), (id, before), "{copied}");
-    assert_eq!(copied["notCopied"]["Unone"]["type"], "blobNotFound");
+    assert_eq!(copied["notCopied"]["Unone"]["type"], "notFound");
     let (found, _) = jmap::blob::open_blob(&world.services, &caller("alice"), "Abob", id.as_str().expect("an id"))
         .expect("it exists");
     assert_eq!(found.size(), 1 << 20);
