@@ -71,13 +71,19 @@ pub fn session(services: &Services, caller: &Caller, urls: &SessionUrls) -> mail
         let capability = json!({ "url": websocket, "supportsPush": true });
         session["capabilities"][WEBSOCKET] = capability;
     }
-    session["username"] = json!(caller.login);
+    session["username"] = username(&session, caller);
     session["apiUrl"] = json!(urls.api);
     session["downloadUrl"] = json!(urls.download);
     session["uploadUrl"] = json!(urls.upload);
     session["eventSourceUrl"] = json!(urls.event_source);
     session["state"] = json!(state);
     Ok(session)
+}
+
+/// Returns the name that people know a caller by: the address of its own account, or else its login.
+fn username(session: &Value, caller: &Caller) -> Value {
+    let own = session["primaryAccounts"][MAIL].as_str();
+    own.map_or_else(|| json!(caller.login), |id| session["accounts"][id]["name"].clone())
 }
 
 /// Returns the state of the Session object.
