@@ -61,9 +61,10 @@ fn write(property: &str, value: &Value) -> Result<Option<Item>, SetError> {
     let name = item_name(property);
     let invalid = |reason: &str| SetError::invalid_properties(&[property], reason);
     match (property, value) {
-        (_, Value::Null) => Ok(None),
+        // It has no default value that null could stand for (RFC 8621 §8, RFC 8620 §5.3).
         ("isEnabled", Value::Bool(is_enabled)) => Ok(is_enabled.then(|| Item::text(name, "true"))),
         ("isEnabled", _) => Err(invalid("the value is not a boolean")),
+        (_, Value::Null) => Ok(None),
         ("fromDate" | "toDate", Value::String(text)) if parse_utc_date(text).is_some() => {
             Ok(Some(Item::text(name, text.as_str())))
         }
