@@ -92,6 +92,15 @@ impl Arguments {
         }
     }
 
+    /// Takes an object of new objects by creation id, which are Ids (RFC 8620 §5.3).
+    pub fn creations(&mut self, name: &str) -> MethodResult<Option<Map<String, Value>>> {
+        let creations = self.object(name)?;
+        match creations.iter().flat_map(Map::keys).find(|id| !is_object_id(id)) {
+            Some(id) => Err(MethodError::invalid_arguments(format!("the creation id {id:?} is not an Id"))),
+            None => Ok(creations),
+        }
+    }
+
     /// Takes a list of values.
     pub fn list(&mut self, name: &str) -> MethodResult<Option<Vec<Value>>> {
         match self.value(name) {
@@ -131,7 +140,13 @@ pub fn as_unsigned(value: &Value) -> Option<u64> {
 #[must_use]
 pub fn as_integer(value: &Value) -> Option<i64> {
     let max = (1_i64 << 53) - 1;
-    value.as_i64().filter(|number| (-max..=max).contains(number))
+    let number = value.as_i64().or_else(|| value.as_f64().and_then(whole_number));
+    number.filter(|number| (-max..=max).contains(number))
+}
+
+/// Returns a number without a fraction as an integer. JSON does not tell `1` from `1.0`.
+fn whole_number(number: f64) -> Option<i64> {
+    (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok()).flatten()
 }
 
 /// Returns a list of strings.
@@ -140,7 +155,7 @@ pub fn as_texts(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// Parses a UTCDate (RFC 8620 §1.4).
+/// Parses a UTCDate (RFC 8620 §1.4). A fraction of zero must be left out.
 #[must_use]
 pub fn parse_utc_date(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
@@ -150,7 +165,8 @@ pub fn parse_utc_date(text: &str) -> Option<Timestamp> {
     let fraction = text.get(19..)?.strip_suffix('Z')?;
     let is_fraction = fraction.is_empty()
         || fraction.strip_prefix('.').is_some_and(|digits| {
-            !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit())
+            let is_number = (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && digits.bytes().any(|byte| byte != b'0')
         });
     if !is_form || !is_fraction {
         return None;

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use notes::limits::FOLDERS_PER_NOTE_MAX;
+
 /// The limits that the Session object states (RFC 8620 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -24,8 +26,18 @@ pub struct Limits {
     pub set_objects_max: u64,
     /// `maxMailboxesPerEmail` (RFC 8621 §1.3.1): number of mailboxes that a message is in at the same time.
     pub mailboxes_per_email_max: u64,
-    /// `maxSizeAttachmentsPerEmail` (RFC 8621 §1.3.1), and the size of a message that the server stores.
+    /// The size of a message that the server stores. `maxSizeAttachmentsPerEmail` follows from it.
     pub message_bytes_max: u64,
+}
+
+impl Limits {
+    /// Returns `maxSizeAttachmentsPerEmail` (RFC 8621 §1.3.1): number of bytes of attachments that fit into a message
+    /// in base64, whose lines of 78 bytes carry 57 bytes each.
+    #[must_use]
+    pub fn attachments_bytes_max(&self) -> u64 {
+        let lines = self.message_bytes_max.saturating_sub(MESSAGE_OVERHEAD_BYTES) / 78;
+        lines * 57
+    }
 }
 
 impl Default for Limits {
@@ -38,11 +50,15 @@ impl Default for Limits {
             calls_max: 32,
             get_objects_max: 1_000,
             set_objects_max: 1_000,
-            mailboxes_per_email_max: 100,
+            mailboxes_per_email_max: FOLDERS_PER_NOTE_MAX as u64,
             message_bytes_max: 50 << 20,
         }
     }
 }
+
+/// Number of bytes of a message that the header, the text and the headers of parts may have besides the attachments, if
+/// these have the size that [`Limits::attachments_bytes_max`] permits.
+const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
 
 /// Depth of the JSON of a request: arrays and objects within each other.
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -98,6 +114,9 @@ pub const STORED_BYTES_MAX: u64 = 128 << 20;
 
 /// Number of messages that are deleted in one transaction when their mailbox is destroyed.
 pub const DESTROY_BATCH_MAX: usize = 1_000;
+
+/// Number of times that changes of mailboxes are tried again after others of the same call.
+pub const PLAN_ROUNDS_MAX: usize = 8;
 
 /// Number of entries of a patch.
 pub const PATCH_ENTRIES_MAX: usize = 10_000;

@@ -150,7 +150,7 @@ pub fn describe_account(
         "maxMailboxesPerEmail": services.limits.mailboxes_per_email_max,
         "maxMailboxDepth": MAILBOX_DEPTH_MAX,
         "maxSizeMailboxName": MAILBOX_NAME_BYTES_MAX,
-        "maxSizeAttachmentsPerEmail": services.limits.message_bytes_max,
+        "maxSizeAttachmentsPerEmail": services.limits.attachments_bytes_max(),
         "emailQuerySortOptions": SORT_PROPERTIES,
         "mayCreateTopLevelMailbox": rights.may_create_mailboxes,
     });

@@ -16,14 +16,20 @@ use crate::mailbox::file::{NO_SELECT_ITEM, SPECIAL_USE_ITEM};
 /// The item of a folder with its position among others.
 pub const SORT_ORDER_ITEM: &str = "$SortOrder";
 
-/// The roles that have a special use in IMAP (RFC 6154).
-pub const ROLES: [(&str, &str); 7] = [
+/// The roles with the attributes that the IANA registry of IMAP mailbox name attributes has for them. Those of RFC 6154
+/// and RFC 8457 are special uses in IMAP; the others are shown in JMAP only.
+pub const ROLES: [(&str, &str); 12] = [
     ("all", "\\All"),
     ("archive", "\\Archive"),
     ("drafts", "\\Drafts"),
     ("flagged", "\\Flagged"),
+    ("important", "\\Important"),
     ("junk", "\\Junk"),
+    ("memos", "\\Memos"),
+    ("scheduled", "\\Scheduled"),
     ("sent", "\\Sent"),
+    ("snoozed", "\\Snoozed"),
+    ("subscribed", "\\Subscribed"),
     ("trash", "\\Trash"),
 ];
 

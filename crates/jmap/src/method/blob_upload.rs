@@ -20,7 +20,7 @@ const SOURCES: [&str; 3] = ["data:asText", "data:asBase64", "blobId"];
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
-    let create = arguments.object("create")?.ok_or_else(|| not_an_object("create"))?;
+    let create = arguments.creations("create")?.ok_or_else(|| not_an_object("create"))?;
     arguments.finish()?;
     context.check_set_count(create.len())?;
     let account = context.writable_account(&account_id)?;

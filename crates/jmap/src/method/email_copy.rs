@@ -18,7 +18,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let account_id = arguments.account_id()?;
     let if_from_in_state = arguments.text("ifFromInState")?;
     let if_in_state = arguments.text("ifInState")?;
-    let create = arguments.object("create")?.ok_or_else(|| not_an_object("create"))?;
+    let create = arguments.creations("create")?.ok_or_else(|| not_an_object("create"))?;
     let destroys_original = arguments.flag("onSuccessDestroyOriginal")?;
     let destroy_from_if_in_state = arguments.text("destroyFromIfInState")?;
     arguments.finish()?;

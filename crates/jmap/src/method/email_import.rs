@@ -16,7 +16,7 @@ use crate::error::{InvalidProperties, MethodResult, SetError};
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let account_id = arguments.account_id()?;
     let if_in_state = arguments.text("ifInState")?;
-    let emails = arguments.object("emails")?.ok_or_else(|| not_an_object("emails"))?;
+    let emails = arguments.creations("emails")?.ok_or_else(|| not_an_object("emails"))?;
     arguments.finish()?;
     context.check_set_count(emails.len())?;
     let account = context.writable_account(&account_id)?;

@@ -88,12 +88,13 @@ impl<'d> IdentityEdit<'d> {
                 Some(resolved) => self.update(&resolved, patch).map(|()| Value::Null),
                 None => Err(SetError::new("notFound")),
             };
-            self.updated.push((id.clone(), outcome));
+            self.updated.push((resolve(id).unwrap_or_else(|| id.clone()), outcome));
         }
         for id in &call.destroy {
+            let real_id = resolve(id).unwrap_or_else(|| id.clone());
             let resolved = resolve(id).ok_or_else(|| SetError::new("notFound"));
             let outcome = resolved.and_then(|resolved| self.destroy(&resolved));
-            self.destroyed.push((id.clone(), outcome));
+            self.destroyed.push((real_id, outcome));
         }
     }
 

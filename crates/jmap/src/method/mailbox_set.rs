@@ -2,11 +2,13 @@
 //!
 //! All changes of mailboxes are one transaction, which sees the mailboxes as the earlier changes of the same call left
 //! them ([`MailboxTree`]). Some things cannot be part of it: the messages of a mailbox are removed before, in batches,
-//! and subscriptions are changed after it. A mailbox that the same call creates and changes takes a second transaction.
+//! and subscriptions are changed after it. A mailbox that the same call creates and changes takes a second transaction,
+//! and so does one that is created with a name or a role that the same call may give free.
 
 mod call;
 mod edits;
 mod emptying;
+mod plan;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,28 +23,25 @@ use self::call::Call;
 use self::edits::FolderEdits;
 use self::tree::MailboxTree;
 use super::mailbox_get;
-use crate::account::Account;
+use crate::account::{Account, AccountView};
 use crate::arguments::{Arguments, as_unsigned};
 use crate::context::Context;
 use crate::email_write::{add_destroyed, add_outcomes};
 use crate::error::{InvalidProperties, MethodResult, SetError};
-use crate::patch::Patch;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResult<Map<String, Value>> {
     let call = Call::parse(context, arguments)?;
     let account = context.writable_account(&call.set.account_id)?;
-    let first_state = emptying::run(context, &account, &call)?;
+    let list = std::sync::Arc::clone(context.view(&account)?.table.mailboxes());
     let mut set = MailboxSet::default();
-    let old_state = match call.split_at_creations() {
-        None => set.write(context, &account, &call)?,
-        Some([creations, others]) => {
-            let old_state = set.write(context, &account, &creations)?;
-            set.write(context, &account, &others)?;
-            old_state
-        }
-    };
-    let is_subscribing = set.subscribe(context, &account)?;
+    let mut old_state = None;
+    for part in call.split(&list).as_ref().map_or(std::slice::from_ref(&call), <[Call; 2]>::as_slice) {
+        let emptied_state = emptying::run(context, &account, part, &set)?;
+        let state = set.write(context, &account, part)?;
+        old_state.get_or_insert(emptied_state.unwrap_or(state));
+        set.subscribe(context, &account)?;
+    }
     let mut view = context.view(&account)?;
     let counts = view.table.counts();
     let list = std::sync::Arc::clone(view.table.mailboxes());
@@ -59,28 +58,32 @@ pub(super) fn run(context: &mut Context<'_>, arguments: Arguments) -> MethodResu
         });
         outcomes.push((creation_id, result));
     }
-    let old_state = first_state.unwrap_or(old_state);
+    let old_state = old_state.unwrap_or_default();
     let new_state = match set.modseq {
         None => old_state.clone(),
-        Some(_) if is_subscribing => view.mailbox_state(),
+        Some(_) if set.has_subscribed => view.mailbox_state(),
         Some(modseq) => account.file.database().modseq_to_client(modseq).to_string(),
     };
     let mut reply = call.set.reply(&old_state, &new_state);
     add_outcomes(&mut reply, ["created", "notCreated"], outcomes.iter().map(|(id, result)| (id, result.clone())));
-    let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|_| Value::Null)));
+    let updated = set.updated.iter().map(|(id, result)| (id, result.clone().map(|(_, reply)| reply)));
     add_outcomes(&mut reply, ["updated", "notUpdated"], updated);
-    add_destroyed(&mut reply, set.destroyed.iter().map(|(id, result)| (id, result.clone())));
+    add_destroyed(&mut reply, set.destroyed.iter().map(|(id, result)| (id, result.clone().map(|_| ()))));
     Ok(reply)
 }
 
 /// The outcome of a creation: the folder, and the properties that the client sent.
 type Created = Result<(ViewId, BTreeSet<String>), SetError>;
 
+/// The outcome of a change: the folder, and what the client is told.
+type Updated = Result<(ViewId, Value), SetError>;
+
 /// The properties that clients set.
 const SETTABLE: [&str; 5] = ["name", "parentId", "role", "sortOrder", "isSubscribed"];
 
 /// The checked change of a mailbox. `None` stands for what stays, apart from the parent, which may be none.
 struct MailboxChange {
+    view: ViewId,
     parent: Option<ViewId>,
     name: String,
     role: Option<Option<&'static str>>,
@@ -97,18 +100,36 @@ struct MailboxSet {
     /// `true` if the account is the caller's own. New mailboxes are subscribed there (RFC 8621 §2).
     owns_account: bool,
     created: Vec<(String, Created)>,
-    updated: Vec<(String, Result<ViewId, SetError>)>,
-    destroyed: Vec<(String, Result<(), SetError>)>,
+    updated: Vec<(String, Updated)>,
+    destroyed: Vec<(String, Result<ViewId, SetError>)>,
     /// Changes of folders that are written together.
     edits: FolderEdits,
     /// Folders that were created, by creation id.
     new_folders: BTreeMap<String, ViewId>,
-    /// Titles to which the owner is to be subscribed, or not.
-    subscriptions: Vec<(String, bool)>,
+    /// `true` if subscriptions were changed.
+    has_subscribed: bool,
     modseq: Option<Modseq>,
 }
 
 impl MailboxSet {
+    /// Returns the mailboxes of a view, without any changes.
+    fn of_view(view: &mut AccountView<'_>, account: &Account, call: &Call) -> Self {
+        let mut set = Self::default();
+        set.load(view, account, call);
+        set
+    }
+
+    /// Takes the mailboxes of a view as those before the changes.
+    fn load(&mut self, view: &mut AccountView<'_>, account: &Account, call: &Call) {
+        let list = std::sync::Arc::clone(view.table.mailboxes());
+        self.tree = MailboxTree::new(&list);
+        self.owns_account = account.info.is_personal;
+        if !call.set.update.is_empty() {
+            let counts = view.table.counts();
+            self.present = list.all().map(|one| (one.view, mailbox_get::object(one, &counts, false))).collect();
+        }
+    }
+
     /// Changes the mailboxes, and returns the state before.
     fn write(&mut self, context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<String> {
         let accesses = [account.file.depositor()];
@@ -118,47 +139,53 @@ impl MailboxSet {
         if !call.removes_emails {
             call.set.check_state(&old_state)?;
         }
-        let list = std::sync::Arc::clone(view.table.mailboxes());
-        self.tree = MailboxTree::new(&list);
-        self.owns_account = account.info.is_personal;
-        if !call.set.update.is_empty() {
-            let counts = view.table.counts();
-            self.present = list.all().map(|one| (one.view, mailbox_get::object(one, &counts, false))).collect();
-        }
+        self.load(&mut view, account, call);
         drop(view);
         let mut writer = transaction.writer(0);
-        // A mailbox may be created below one that is created later in the call.
-        let mut waiting: Vec<(&String, &Value)> = call.set.create.iter().collect();
+        self.create_all(context, &mut writer, &call.set.create);
+        let has_emails = |folder: ViewId| Ok::<_, SetError>(writer.folder_read(folder)?.totals()?.count > 0);
+        let destroyed_before = self.destroyed.len();
+        self.plan(context, call, &has_emails);
+        self.write_plan(&mut writer, destroyed_before);
+        let ticket = transaction.commit()?;
+        context.wait_for(ticket);
+        Ok(old_state)
+    }
+
+    /// Writes the changes that were planned, and deletes folders: those after the ones that an earlier part of the call
+    /// has deleted.
+    fn write_plan(&mut self, writer: &mut Writer<'_, '_>, destroyed_before: usize) {
+        let failed = std::mem::take(&mut self.edits).write(writer, &mut self.modseq);
+        for (_, result) in &mut self.updated {
+            if let Some(error) = result.as_ref().ok().and_then(|(view, _)| failed.get(view)) {
+                *result = Err(error.clone());
+            }
+        }
+        for (_, result) in self.destroyed.iter_mut().skip(destroyed_before) {
+            let Ok(view) = result else { continue };
+            match writer.folder_delete(*view) {
+                Ok(()) => self.modseq = Some(writer.modseq()),
+                Err(error) => *result = Err(error.into()),
+            }
+        }
+    }
+
+    /// Creates mailboxes. One may be created below another one that comes later in the call.
+    fn create_all(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, create: &Map<String, Value>) {
+        let mut waiting: Vec<(&String, &Value)> = create.iter().collect();
         while !waiting.is_empty() {
             let count = waiting.len();
-            let is_ready = |object: &Value| self.is_parent_known(object, &call.set.create);
+            let is_ready = |object: &Value| self.is_parent_known(object, create);
             let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, object)| is_ready(object));
             let is_stuck = ready.is_empty();
             waiting = rest;
             let now = if is_stuck { std::mem::take(&mut waiting) } else { ready };
             for (creation_id, object) in now {
-                let result = self.create(context, &mut writer, creation_id, object);
+                let result = self.create(context, writer, creation_id, object);
                 self.created.push((creation_id.clone(), result));
             }
             assert!(waiting.len() < count, "each round makes some of the mailboxes");
         }
-        for (id, patch) in &call.set.update {
-            let result = match call.set.destroy.contains(id) {
-                true => Err(SetError::new("willDestroy")),
-                false => self.update(context, id, patch),
-            };
-            self.updated.push((id.clone(), result));
-        }
-        let failed = std::mem::take(&mut self.edits).write(&mut writer, &mut self.modseq);
-        for (_, result) in &mut self.updated {
-            if let Some(error) = result.as_ref().ok().and_then(|view| failed.get(view)) {
-                *result = Err(error.clone());
-            }
-        }
-        self.destroy_all(context, &mut writer, &call.set.destroy);
-        let ticket = transaction.commit()?;
-        context.wait_for(ticket);
-        Ok(old_state)
     }
 
     /// Returns `true` if the parent of a new mailbox is not one that this call is still to create.
@@ -210,43 +237,16 @@ impl MailboxSet {
         attributes.extend(role.map(|role| (SPECIAL_USE_ITEM, special_use(role))));
         let view = writer.folder_create(&title, &attributes)?;
         self.modseq = Some(writer.modseq());
-        self.tree.add(view, title.clone(), role);
+        self.tree.add(view, title, role);
         self.new_folders.insert(creation_id.to_owned(), view);
-        if is_subscribed {
-            self.subscriptions.push((title, true));
-        }
-        Ok((view, members.keys().filter(|name| *name != "isSubscribed" || is_subscribed).cloned().collect()))
-    }
-
-    fn update(&mut self, context: &Context<'_>, id: &str, patch: &Value) -> Result<ViewId, SetError> {
-        let view = self.find(context, id).ok_or_else(|| SetError::new("notFound"))?;
-        let patch = patch.as_object().ok_or_else(|| SetError::described("invalidPatch", "a patch is an object"))?;
-        let patch = Patch::parse(patch)?;
-        let mut wanted = Map::new();
-        for (tokens, value) in patch.entries() {
-            let [name] = tokens.as_slice() else {
-                return Err(SetError::described("invalidPatch", "the properties of a mailbox have no members to set"));
-            };
-            wanted.insert(name.clone(), value.clone());
-        }
-        // Any property may be set to the value that it has, so that a client can send the whole object.
-        if let Some(present) = self.present.get(&view) {
-            wanted.retain(|name, value| present.get(name) != Some(&*value));
-        }
-        let change = self.checked_change(context, view, &wanted)?;
-        self.update_place(view, change.parent, &change.name)?;
-        if let Some(role) = change.role {
-            self.edits.set(view, SPECIAL_USE_ITEM, role.map(special_use));
-            self.tree.set_role(view, role);
-        }
-        if let Some(order) = change.sort_order {
-            self.edits.set(view, SORT_ORDER_ITEM, Some(&order.to_string()));
-        }
-        if let Some(is_subscribed) = change.is_subscribed {
-            let title = self.tree.title(view).unwrap_or_default().to_owned();
-            self.subscriptions.push((title, is_subscribed));
-        }
-        Ok(view)
+        self.tree.set_subscribed(view, is_subscribed);
+        // The name is stored in normalization form C.
+        let is_as_sent = |property: &str| match property {
+            "isSubscribed" => is_subscribed,
+            "name" => members.get("name").and_then(Value::as_str) == Some(name.as_str()),
+            _ => true,
+        };
+        Ok((view, members.keys().filter(|property| is_as_sent(property)).cloned().collect()))
     }
 
     /// Checks the properties that a mailbox is to have. The error names all that are not valid.
@@ -280,7 +280,7 @@ impl MailboxSet {
         let is_subscribed =
             is_subscribed.map(|value| invalid.check(check_flag(Some(value))).unwrap_or(self.owns_account));
         invalid.finish()?;
-        Ok(MailboxChange { parent, name, role, sort_order, is_subscribed })
+        Ok(MailboxChange { view, parent, name, role, sort_order, is_subscribed })
     }
 
     /// Changes name and parent.
@@ -292,57 +292,22 @@ impl MailboxSet {
             return Err(SetError::described("forbidden", "the inbox cannot be renamed or moved"));
         }
         let title = self.tree.free_title(parent, name, Some(view))?;
-        for (moved, old, new) in self.tree.rename(view, &title) {
-            self.edits.set(moved, notes::folder::TITLE_ITEM, Some(&new));
-            if self.tree.is_subscribed(&old) {
-                self.subscriptions.extend([(old, false), (new, true)]);
-            }
-        }
+        self.tree.rename(view, &title);
         Ok(())
     }
 
-    /// Deletes mailboxes, children before their parents.
-    fn destroy_all(&mut self, context: &Context<'_>, writer: &mut Writer<'_, '_>, ids: &[String]) {
-        let ids: BTreeSet<&String> = ids.iter().collect();
-        let mut order: Vec<(usize, &String, Option<ViewId>)> = Vec::new();
-        for id in ids {
-            let view = self.find(context, id);
-            let depth = view.and_then(|view| self.tree.title(view)).map_or(0, |title| title.matches('/').count());
-            order.push((depth, id, view));
-        }
-        order.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
-        for (_, id, view) in order {
-            let result = match view {
-                None => Err(SetError::new("notFound")),
-                Some(view) => self.destroy(writer, view),
-            };
-            self.destroyed.push((id.clone(), result));
-        }
-    }
-
-    fn destroy(&mut self, writer: &mut Writer<'_, '_>, view: ViewId) -> Result<(), SetError> {
-        self.tree.check_may_destroy(view)?;
-        writer.folder_delete(view)?;
-        self.modseq = Some(writer.modseq());
-        if let Some(title) = self.tree.remove(view)
-            && self.tree.is_subscribed(&title)
-        {
-            self.subscriptions.push((title, false));
-        }
-        Ok(())
-    }
-
-    /// Changes the subscriptions of the owner. Returns `true` if there was any change.
-    fn subscribe(&mut self, context: &mut Context<'_>, account: &Account) -> MethodResult<bool> {
-        for (title, is_subscribed) in &self.subscriptions {
+    /// Changes the subscriptions of the owner.
+    fn subscribe(&mut self, context: &mut Context<'_>, account: &Account) -> MethodResult<()> {
+        for (title, is_subscribed) in self.tree.subscription_changes() {
             let ticket = match is_subscribed {
-                true => account.file.folder_subscribe(title)?,
-                false => account.file.folder_unsubscribe(title)?,
+                true => account.file.folder_subscribe(&title)?,
+                false => account.file.folder_unsubscribe(&title)?,
             };
             context.wait_for(ticket);
             self.modseq = self.modseq.or(Some(account.file.database().modseq()));
+            self.has_subscribed = true;
         }
-        Ok(!self.subscriptions.is_empty())
+        Ok(())
     }
 }
 

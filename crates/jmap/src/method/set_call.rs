@@ -57,7 +57,7 @@ impl SetObjects {
     /// Reads the arguments, checks that no others are left, and limits the number of objects.
     pub(super) fn parse(context: &Context<'_>, mut arguments: Arguments) -> MethodResult<Self> {
         let objects = Self {
-            create: arguments.object("create")?.unwrap_or_default(),
+            create: arguments.creations("create")?.unwrap_or_default(),
             update: arguments.object("update")?.unwrap_or_default(),
             destroy: arguments.texts("destroy")?.unwrap_or_default(),
         };

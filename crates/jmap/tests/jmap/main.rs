@@ -1,6 +1,6 @@
 //! Tests of `jmap` from outside: dialogues as text files over mail files in memory; several clients against a model,
 //! with replayed changes; the access matrix of all methods; bad input; the Email objects; notifications of displayed
-//! messages; connections over WebSocket; pushes to a service; uploads and downloads over HTTP.
+//! messages; the limits of messages; connections over WebSocket; pushes to a service; uploads and downloads over HTTP.
 
 mod access_matrix;
 mod bad_input;
@@ -8,6 +8,7 @@ mod dialogue;
 mod email;
 mod locked_preferences;
 mod mdn;
+mod message_limits;
 mod model;
 mod push;
 mod server;

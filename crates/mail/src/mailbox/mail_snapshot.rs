@@ -37,6 +37,8 @@ pub enum SpecialUse {
     Drafts,
     /// Flagged messages.
     Flagged,
+    /// Important messages (RFC 8457).
+    Important,
     /// Junk mail.
     Junk,
     /// Sent messages.
@@ -46,23 +48,24 @@ pub enum SpecialUse {
 }
 
 impl SpecialUse {
-    const NAMES: [(Self, &'static str); 7] = [
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::All, "\\All"),
         (Self::Archive, "\\Archive"),
         (Self::Drafts, "\\Drafts"),
         (Self::Flagged, "\\Flagged"),
+        (Self::Important, "\\Important"),
         (Self::Junk, "\\Junk"),
         (Self::Sent, "\\Sent"),
         (Self::Trash, "\\Trash"),
     ];
 
-    /// Returns the attribute of RFC 6154, such as `\Sent`.
+    /// Returns the attribute of RFC 6154 or RFC 8457, such as `\Sent`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 
-    /// Parses the attribute of RFC 6154.
+    /// Parses the attribute of RFC 6154 or RFC 8457.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(special, _)| *special)

@@ -8,7 +8,7 @@ use notes::{Item, Writer};
 use crate::error::SetError;
 
 /// The items of folders that are to be set or removed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct FolderEdits {
     items: BTreeMap<ViewId, BTreeMap<&'static str, Option<String>>>,
 }
@@ -17,6 +17,11 @@ impl FolderEdits {
     /// Sets a text item of a folder, or removes it.
     pub(super) fn set(&mut self, view: ViewId, name: &'static str, value: Option<&str>) {
         self.items.entry(view).or_default().insert(name, value.map(str::to_owned));
+    }
+
+    /// Forgets the changes of a folder.
+    pub(super) fn remove(&mut self, view: ViewId) {
+        self.items.remove(&view);
     }
 
     /// Writes the changes. Returns the folders that could not be changed.

@@ -3,26 +3,30 @@
 //! A message that is in other mailboxes, too, stays there. Messages that are marked `\Deleted` do not exist in JMAP, so
 //! they are removed also if the client does not ask for it.
 
-use std::collections::BTreeSet;
-
 use base::{Uid, ViewId};
+use mail::mailbox_list::Mailbox;
 use notes::Marks;
 use serde_json::Value;
 
+use super::MailboxSet;
 use super::call::Call;
-use super::tree::MailboxTree;
 use crate::account::Account;
 use crate::context::Context;
-use crate::error::MethodResult;
+use crate::error::{MethodResult, SetError};
 use crate::limits::DESTROY_BATCH_MAX;
 
 /// Removes the messages. Returns the state before, if there was a mailbox to empty.
-pub(super) fn run(context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<Option<String>> {
-    if call.set.destroy.is_empty() {
-        return check_state(context, account, call).map(|_| None);
-    }
+pub(super) fn run(
+    context: &mut Context<'_>,
+    account: &Account,
+    call: &Call,
+    set: &MailboxSet,
+) -> MethodResult<Option<String>> {
     let state = check_state(context, account, call)?;
-    let doomed = find(context, account, call)?;
+    if call.set.destroy.is_empty() {
+        return Ok(None);
+    }
+    let doomed = find(context, account, call, set)?;
     for view in &doomed {
         while remove_batch(context, account, *view, call.removes_emails)? {}
     }
@@ -35,30 +39,25 @@ fn check_state(context: &mut Context<'_>, account: &Account, call: &Call) -> Met
     Ok(state)
 }
 
-/// Returns the folders that the call will destroy, as far as this is known before.
-fn find(context: &mut Context<'_>, account: &Account, call: &Call) -> MethodResult<Vec<ViewId>> {
-    let view = context.view(account)?;
-    let mut tree = MailboxTree::new(view.table.mailboxes());
-    let ids: BTreeSet<String> = call.set.destroy.iter().filter_map(|id| context.resolve_id(id)).collect();
-    let mut folders: Vec<ViewId> = ids.iter().filter_map(|id| tree.by_id(id)).collect();
-    folders.sort_by_key(|folder| std::cmp::Reverse(tree.title(*folder).map_or(0, |title| title.matches('/').count())));
-    // A mailbox that this call creates or moves may come to be below one of them.
-    let gets_children = |folder: &ViewId| {
-        let id = view.table.mailboxes().by_view(*folder).map(|mailbox| mailbox.id.as_str());
-        let mut others = call.set.create.values().chain(call.set.update.values());
-        others.any(|object| object.get("parentId").and_then(Value::as_str) == id)
+/// Returns the folders that the call will destroy: the changes are planned as they will be made.
+fn find(context: &mut Context<'_>, account: &Account, call: &Call, set: &MailboxSet) -> MethodResult<Vec<ViewId>> {
+    let mut view = context.view(account)?;
+    let mut planned = MailboxSet::of_view(&mut view, account, call);
+    planned.new_folders.clone_from(&set.new_folders);
+    let has_emails =
+        |folder: ViewId| Ok::<_, SetError>(!call.removes_emails && view.table.members(folder).next().is_some());
+    planned.plan(context, call, &has_emails);
+    let doomed = planned.destroyed.into_iter().filter_map(|(_, result)| result.ok());
+    // A mailbox that this call creates may come to be below one of them.
+    let list = view.table.mailboxes();
+    let gets_child = |mailbox: &Mailbox| {
+        let mut parents = call.set.create.values().map(|object| object.get("parentId").and_then(Value::as_str));
+        parents.any(|parent| parent == Some(mailbox.id.as_str()))
     };
-    let mut doomed = Vec::new();
-    for folder in folders {
-        let has_emails = view.table.members(folder).next().is_some();
-        let is_permitted = call.removes_emails || !has_emails;
-        let is_right = view.table.mailboxes().by_view(folder).is_some_and(|mailbox| mailbox.rights.may_rename);
-        if is_permitted && is_right && tree.check_may_destroy(folder).is_ok() && !gets_children(&folder) {
-            tree.remove(folder);
-            doomed.push(folder);
-        }
-    }
-    Ok(doomed)
+    let is_right = |folder: &ViewId| {
+        list.by_view(*folder).is_some_and(|mailbox| mailbox.rights.may_rename && !gets_child(mailbox))
+    };
+    Ok(doomed.filter(is_right).collect())
 }
 
 /// Removes some messages of a mailbox. Returns `true` if there were any.

@@ -13,12 +13,18 @@ use crate::error::SetError;
 use crate::limits::{MAILBOX_DEPTH_MAX, MAILBOX_NAME_BYTES_MAX};
 
 /// The mailboxes of an account.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct MailboxTree {
     titles: BTreeMap<ViewId, String>,
+    /// The titles that the folders have in the mail file.
+    stored_titles: BTreeMap<ViewId, String>,
     roles: HashMap<ViewId, &'static str>,
     ids: HashMap<String, ViewId>,
     subscribed: HashSet<String>,
+    /// The subscriptions that clients have set.
+    subscriptions_wanted: HashMap<ViewId, bool>,
+    /// `true` while names and roles may be those of other mailboxes, because several changes are made together.
+    allows_conflicts: bool,
 }
 
 impl MailboxTree {
@@ -27,6 +33,7 @@ impl MailboxTree {
         let mut tree = Self::default();
         for mailbox in list.all() {
             tree.titles.insert(mailbox.view, mailbox.title.clone());
+            tree.stored_titles.insert(mailbox.view, mailbox.title.clone());
             tree.ids.insert(mailbox.id.clone(), mailbox.view);
             tree.roles.extend(mailbox.role.map(|role| (mailbox.view, role)));
             if mailbox.is_subscribed {
@@ -39,6 +46,11 @@ impl MailboxTree {
     /// Returns the folder of a mailbox that existed before the call and still does.
     pub(super) fn by_id(&self, id: &str) -> Option<ViewId> {
         self.ids.get(id).copied().filter(|view| self.titles.contains_key(view))
+    }
+
+    /// Returns the identifier of a mailbox that existed before the call.
+    pub(super) fn id(&self, view: ViewId) -> Option<&str> {
+        self.ids.iter().find(|(_, known)| **known == view).map(|(id, _)| id.as_str())
     }
 
     /// Returns the title of a mailbox.
@@ -69,15 +81,71 @@ impl MailboxTree {
     /// Checks that no other mailbox has a role.
     pub(super) fn check_role_is_free(&self, role: Option<&str>, own: Option<ViewId>) -> Result<(), SetError> {
         let Some(role) = role else { return Ok(()) };
-        if role == "inbox" || self.roles.iter().any(|(view, known)| *known == role && Some(*view) != own) {
+        let is_taken = |role: &str| !self.allows_conflicts && self.is_role_of_other(role, own);
+        if role == "inbox" || is_taken(role) {
             return Err(SetError::invalid_properties(&["role"], "another mailbox has this role"));
         }
         Ok(())
     }
 
-    /// Returns `true` if the owner was subscribed to a title before the call.
-    pub(super) fn is_subscribed(&self, title: &str) -> bool {
-        self.subscribed.contains(title)
+    fn is_role_of_other(&self, role: &str, own: Option<ViewId>) -> bool {
+        self.roles.iter().any(|(view, known)| *known == role && Some(*view) != own)
+    }
+
+    /// Sets whether the owner is to be subscribed to a mailbox.
+    pub(super) fn set_subscribed(&mut self, view: ViewId, is_subscribed: bool) {
+        self.subscriptions_wanted.insert(view, is_subscribed);
+    }
+
+    /// Returns the titles to which the owner is no longer to be subscribed, and then those to which it is to be.
+    pub(super) fn subscription_changes(&self) -> Vec<(String, bool)> {
+        let was_subscribed =
+            |view: &ViewId| self.stored_titles.get(view).is_some_and(|title| self.subscribed.contains(title));
+        let is_wanted =
+            |view: &ViewId| self.subscriptions_wanted.get(view).copied().unwrap_or_else(|| was_subscribed(view));
+        let after: HashSet<&String> =
+            self.titles.iter().filter(|(view, _)| is_wanted(view)).map(|(_, title)| title).collect();
+        let ended = self.subscribed.iter().filter(|title| !after.contains(title));
+        let begun = after.iter().filter(|title| !self.subscribed.contains(**title));
+        let mut changes: Vec<(String, bool)> = ended.map(|title| (title.clone(), false)).collect();
+        changes.extend(begun.map(|title| ((*title).clone(), true)));
+        changes.sort();
+        changes
+    }
+
+    /// Returns the folders whose titles differ from those in the mail file, with their titles.
+    pub(super) fn renamed(&self) -> impl Iterator<Item = (ViewId, &str)> {
+        let is_renamed = |view: &ViewId, title: &String| self.stored_titles.get(view).is_some_and(|old| old != title);
+        let renamed = self.titles.iter().filter(move |(view, title)| is_renamed(view, title));
+        renamed.map(|(view, title)| (*view, title.as_str()))
+    }
+
+    /// Allows conflicts of names and roles, or not.
+    pub(super) fn set_allows_conflicts(&mut self, allows_conflicts: bool) {
+        self.allows_conflicts = allows_conflicts;
+    }
+
+    /// Returns the mailboxes that have the title or the role of another one.
+    pub(super) fn conflicts(&self) -> HashSet<ViewId> {
+        let mut found = HashSet::new();
+        let mut titles: HashMap<&str, ViewId> = HashMap::new();
+        for (view, title) in &self.titles {
+            if let Some(other) = titles.insert(title, *view) {
+                found.extend([*view, other]);
+            }
+        }
+        let mut roles: HashMap<&str, ViewId> = HashMap::new();
+        for (view, role) in &self.roles {
+            if let Some(other) = roles.insert(role, *view) {
+                found.extend([*view, other]);
+            }
+        }
+        found
+    }
+
+    /// Assigns a mailbox a title that no other one has, until it gets its new one.
+    pub(super) fn detach(&mut self, view: ViewId) {
+        self.rename(view, &format!("\u{0}{}", view.0));
     }
 
     /// Returns the title of a mailbox with a parent and a name, and checks that it is free.
@@ -98,6 +166,9 @@ impl MailboxTree {
         if title.split('/').count() > MAILBOX_DEPTH_MAX {
             return Err(SetError::invalid_properties(&["parentId"], "there are too many levels"));
         }
+        if self.allows_conflicts && !title.eq_ignore_ascii_case(INBOX) {
+            return Ok(title);
+        }
         let wanted = if title.eq_ignore_ascii_case(INBOX) { INBOX } else { title.as_str() };
         match self.titles.iter().find(|(view, other)| *other == wanted && Some(**view) != own) {
             Some((view, _)) => Err(self.name_exists(*view)),
@@ -110,30 +181,31 @@ impl MailboxTree {
     /// client which mailbox has the name. One that the same call has created has no identifier yet.
     fn name_exists(&self, view: ViewId) -> SetError {
         let error = SetError::invalid_properties(&["name"], "another mailbox has this name");
-        match self.ids.iter().find(|(_, known)| **known == view) {
-            Some((id, _)) => SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id.as_str())),
+        match self.id(view) {
+            Some(id) => SetError { kind: "alreadyExists", ..error }.with("existingId", Value::from(id)),
             None => error,
         }
     }
 
     /// Adds a mailbox.
     pub(super) fn add(&mut self, view: ViewId, title: String, role: Option<&'static str>) {
+        self.stored_titles.insert(view, title.clone());
         self.titles.insert(view, title);
         self.set_role(view, role);
     }
 
-    /// Renames a mailbox and those below it. Returns the folders with their old and new titles.
-    pub(super) fn rename(&mut self, view: ViewId, title: &str) -> Vec<(ViewId, String, String)> {
+    /// Renames a mailbox and those below it.
+    pub(super) fn rename(&mut self, view: ViewId, title: &str) {
         let old = self.titles.get(&view).cloned().unwrap_or_default();
-        let mut renamed = Vec::new();
         for (other, known) in &mut self.titles {
+            // While names may be those of others, another mailbox may have the same title.
             let new = match known.strip_prefix(&old) {
-                Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{title}{rest}"),
+                Some("") if *other == view => title.to_owned(),
+                Some(rest) if rest.starts_with('/') => format!("{title}{rest}"),
                 _ => continue,
             };
-            renamed.push((*other, std::mem::replace(known, new.clone()), new));
+            *known = new;
         }
-        renamed
     }
 
     /// Checks that a mailbox may be destroyed, apart from its messages.
@@ -148,10 +220,10 @@ impl MailboxTree {
         Ok(())
     }
 
-    /// Removes a mailbox, and returns its title.
-    pub(super) fn remove(&mut self, view: ViewId) -> Option<String> {
+    /// Removes a mailbox.
+    pub(super) fn remove(&mut self, view: ViewId) {
         self.roles.remove(&view);
-        self.titles.remove(&view)
+        self.titles.remove(&view);
     }
 }
 
