@@ -58,9 +58,9 @@ pub struct EmailChangesMade {
     pub new_state: String,
     /// Created messages, by creation id.
     pub created: Vec<(String, Result<Value, SetError>)>,
-    /// Changed messages, by the id that the client used.
+    /// Changed messages, by their ids.
     pub updated: Vec<(String, Result<(), SetError>)>,
-    /// Destroyed messages, by the id that the client used.
+    /// Destroyed messages, by their ids.
     pub destroyed: Vec<(String, Result<(), SetError>)>,
 }
 
@@ -203,14 +203,50 @@ fn compare_fixed_properties(
         };
         bytes_left = left;
         let present = match row {
-            Some(row) => stored_email::object_of(&view, row, &properties, &BodyOptions::default())?,
+            Some(row) => stored_email::object_of(&view, row, &properties, &BodyOptions::of_sent(&fixed))?,
             None => None,
         };
         let present = present.unwrap_or(Value::Null);
-        let changed = fixed.into_iter().filter(|(name, value)| present.get(*name) != Some(*value));
+        let changed = fixed.into_iter().filter(|(name, value)| !is_unchanged(name, value, &present));
         found.insert(id.clone(), Ok(changed.map(|(name, _)| name.clone()).collect()));
     }
     Ok(found)
+}
+
+/// Returns `true` if a property that a client has sent is that of the message. A client may have fetched only some
+/// properties of parts, and only some texts, also shortened.
+fn is_unchanged(name: &str, sent: &Value, present: &Value) -> bool {
+    let Some(present) = present.get(name) else { return false };
+    match (name, sent, present) {
+        ("bodyValues", Value::Object(sent), Value::Object(present)) => {
+            let is_same = |(id, value): (&String, &Value)| present.get(id).is_some_and(|text| is_text_of(value, text));
+            sent.iter().all(is_same)
+        }
+        ("bodyStructure" | "textBody" | "htmlBody" | "attachments", ..) => is_within(sent, present),
+        _ => sent == present,
+    }
+}
+
+/// Returns `true` if an EmailBodyValue is another one, or the start of it.
+fn is_text_of(sent: &Value, present: &Value) -> bool {
+    if sent["isTruncated"] != Value::Bool(true) {
+        return sent == present;
+    }
+    let [start, text] = [sent, present].map(|value| value["value"].as_str());
+    start.zip(text).is_some_and(|(start, text)| text.starts_with(start))
+}
+
+/// Returns `true` if all members of objects that were sent are in those that are present, with the same values.
+fn is_within(sent: &Value, present: &Value) -> bool {
+    match (sent, present) {
+        (Value::Object(sent), Value::Object(present)) => {
+            sent.iter().all(|(name, value)| present.get(name).is_some_and(|other| is_within(value, other)))
+        }
+        (Value::Array(sent), Value::Array(present)) => {
+            sent.len() == present.len() && sent.iter().zip(present).all(|(value, other)| is_within(value, other))
+        }
+        _ => sent == present,
+    }
 }
 
 /// The outcomes of a transaction before it is committed.
@@ -254,18 +290,20 @@ impl EmailTransaction<'_> {
             let defaults = new.and_then(|new| self.create(context, &mut writer, &creation_id, new));
             created.push((creation_id, defaults));
         }
-        let doomed: BTreeSet<String> = wanted.destroy.iter().cloned().collect();
+        // Clients are told the identifiers of messages, also if they have named them by creation ids.
+        let real_id = |context: &Context<'_>, id: String| context.resolve_id(&id).unwrap_or(id);
+        let doomed: BTreeSet<String> = wanted.destroy.into_iter().map(|id| real_id(context, id)).collect();
         let mut updated = Vec::new();
         for (id, patch) in wanted.update {
-            let is_doomed = doomed.contains(&id);
-            let result = match is_doomed {
+            let email_id = real_id(context, id.clone());
+            let result = match doomed.contains(&email_id) {
                 true => Err(SetError::new("willDestroy")),
                 false => self.update(context, &mut writer, &id, &patch),
             };
-            updated.push((id, result));
+            updated.push((email_id, result));
         }
         let mut destroyed = Vec::new();
-        for id in wanted.destroy {
+        for id in doomed {
             let result = self.destroy(context, &mut writer, &id);
             destroyed.push((id, result));
         }
@@ -366,6 +404,8 @@ impl EmailTransaction<'_> {
         for (tokens, value) in patch.entries() {
             let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
             match tokens.as_slice() {
+                // `null` stands for the default value (RFC 8620 §5.3).
+                ["keywords"] if value.is_null() => after.keywords.clear(),
                 ["keywords"] => after.keywords = invalid.check(keyword::parse(value)),
                 ["keywords", name] => {
                     let name = name.to_ascii_lowercase();
@@ -389,12 +429,12 @@ impl EmailTransaction<'_> {
         if after.keywords.iter().any(|name| !keyword::is_valid(name)) {
             invalid.refuse(["keywords"], "a keyword is not valid");
         }
-        invalid.finish()?;
         if is_moved {
             let ids: Vec<String> = ids.into_iter().collect();
             let max = context.services.limits.mailboxes_per_email_max;
-            after.places = places::resolve(&ids, list, &|id| Some(id.to_owned()), max)?;
+            after.places = invalid.check(places::resolve(&ids, list, &|id| Some(id.to_owned()), max));
         }
+        invalid.finish()?;
         Ok(after)
     }
 

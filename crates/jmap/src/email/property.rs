@@ -399,6 +399,34 @@ impl Default for BodyOptions {
 }
 
 impl BodyOptions {
+    /// Returns the options with which all can be fetched that a client has sent: properties of a message with their
+    /// values.
+    #[must_use]
+    pub fn of_sent(properties: &[(&String, &Value)]) -> Self {
+        let mut options = Self::default();
+        let mut open: Vec<&Value> = Vec::new();
+        for (name, value) in properties {
+            match name.as_str() {
+                "bodyValues" => {
+                    options.fetch_all_body_values = value.as_object().is_some_and(|texts| !texts.is_empty())
+                }
+                "bodyStructure" | "textBody" | "htmlBody" | "attachments" => open.push(value),
+                _ => {}
+            }
+        }
+        while let Some(next) = open.pop() {
+            open.extend(next.as_array().into_iter().flatten());
+            let Some(members) = next.as_object() else { continue };
+            for property in members.keys().filter_map(|name| BodyProperty::parse(name)) {
+                if options.body_properties.len() < PROPERTIES_MAX && !options.body_properties.contains(&property) {
+                    options.body_properties.push(property);
+                }
+            }
+            open.extend(members.get("subParts"));
+        }
+        options
+    }
+
     /// Reads the options from the arguments of a method call. Other arguments are ignored.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ fn patches_and_ids_of_any_form_are_answered() {
         json!({ "keywords/~2": true }),
         json!({ "keywords/$seen": false }),
         json!({ "mailboxIds/../x": true }),
-        json!({ "keywords": null }),
+        json!({ "mailboxIds": null }),
         json!({ "mailboxIds/0": true }),
         json!([]),
         json!(null),
