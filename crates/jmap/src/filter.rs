@@ -311,23 +311,42 @@ fn is_in(finder: &memchr::memmem::Finder<'static>, text: &str) -> bool {
     finder.find(text.as_bytes()).is_some()
 }
 
-/// Returns the words of a text. Words in double or single quotes are one.
+/// Returns the words of a text. Words in double or single quotes are one, in which a backslash stands before quotes and
+/// backslashes (RFC 8621 §4.4.1).
 #[must_use]
 pub fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let quoted = rest.strip_prefix(['"', '\'']).and_then(|inner| inner.split_once(first));
-        let (word, after) = match quoted {
-            Some((word, after)) => (word, after),
-            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
-        };
+        let (word, after) = split_phrase(rest, first).unwrap_or_else(|| {
+            let (word, after) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
+            (word.to_owned(), after)
+        });
         if !word.trim().is_empty() {
-            words.push(word.to_owned());
+            words.push(word);
         }
         rest = after.trim_start();
     }
     words
+}
+
+/// Returns the phrase at the start of a text, and the rest. Returns `None` if `quote`, the first character, is no quote
+/// or the phrase does not end.
+fn split_phrase(text: &str, quote: char) -> Option<(String, &str)> {
+    let inner = text.strip_prefix(['"', '\''])?;
+    let mut phrase = String::new();
+    let mut characters = inner.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '\\' => match characters.next()?.1 {
+                escaped @ ('"' | '\'' | '\\') => phrase.push(escaped),
+                other => phrase.extend(['\\', other]),
+            },
+            end if end == quote => return Some((phrase, &inner[index + quote.len_utf8()..])),
+            other => phrase.push(other),
+        }
+    }
+    None
 }
 
 /// What the tests of messages are parsed with.

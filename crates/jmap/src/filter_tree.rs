@@ -94,7 +94,7 @@ impl<T> Parser<'_, T> {
             return Err(MethodError::described("unsupportedFilter", "the filter has too many conditions"));
         };
         self.conditions_left = left;
-        let invalid = MethodError::invalid_arguments;
+        let invalid = |reason: &str| MethodError::invalid_arguments(reason);
         let members = value.as_object().ok_or_else(|| invalid("a filter is not an object"))?;
         let Some(operator) = members.get("operator") else {
             let mut tests = Vec::with_capacity(members.len());
@@ -103,6 +103,9 @@ impl<T> Parser<'_, T> {
             }
             return Ok(FilterTree::All(tests));
         };
+        if let Some(name) = members.keys().find(|name| !["operator", "conditions"].contains(&name.as_str())) {
+            return Err(invalid(&format!("an operator has no property {name}")));
+        }
         let conditions = members.get("conditions").and_then(Value::as_array);
         let conditions = conditions.ok_or_else(|| invalid("an operator needs conditions"))?;
         let parts = conditions.iter().map(|part| self.filter(part, depth + 1)).collect::<MethodResult<Vec<_>>>()?;
@@ -110,8 +113,7 @@ impl<T> Parser<'_, T> {
             Some("AND") => Ok(FilterTree::All(parts)),
             Some("OR") => Ok(FilterTree::Any(parts)),
             Some("NOT") => Ok(FilterTree::None(parts)),
-            Some(_) => Err(MethodError::described("unsupportedFilter", "there is no such operator")),
-            None => Err(invalid("an operator is not a string")),
+            _ => Err(invalid("an operator is AND, OR or NOT")),
         }
     }
 }

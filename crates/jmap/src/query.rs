@@ -71,7 +71,8 @@ impl Window {
         if self.wants_total {
             reply.insert("total".to_owned(), json!(count));
         }
-        if self.limit.is_none_or(|limit| limit > QUERY_IDS_MAX) && count.saturating_sub(start) > limit {
+        let is_shortened = self.limit.is_none() && count.saturating_sub(start) > limit;
+        if is_shortened || self.limit.is_some_and(|limit| limit > QUERY_IDS_MAX) {
             reply.insert("limit".to_owned(), json!(QUERY_IDS_MAX));
         }
         reply.insert("ids".to_owned(), json!(ids));

@@ -363,5 +363,5 @@ fn changes_of_lists_are_exact_unless_they_depend_on_time() {
     let changes = query("EmailSubmission/queryChanges", json!({ "filter": filter, "sinceQueryState": state }));
     assert_eq!(changes["type"], "cannotCalculateChanges");
     let filter = json!({ "operator": "XOR", "conditions": [] });
-    assert_eq!(query("EmailSubmission/query", json!({ "filter": filter }))["type"], "unsupportedFilter");
+    assert_eq!(query("EmailSubmission/query", json!({ "filter": filter }))["type"], "invalidArguments");
 }
