@@ -7,26 +7,12 @@
 //! Users are named `NUMBERbench@bench.test`, because the program that drives SMTP (`smtp-source`) can put a number only
 //! in front of the name.
 //!
-//! ```text
-//! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login
-//! once|always] doublet-bench churn  --address HOST:PORT --password P [--clients 50] [--messages 30] [--seconds 60]
-//! doublet-bench passage --address HOST:PORT --password P [--user 1] [--messages 30] [--pass 0] [--samples 100]
-//! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
-//! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
-//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files
-//! shared{}.nsf] [--views NAME|NAME] [--rounds 10]
-//!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS] [--compression true]
-//! doublet-bench neighbors --imap HOST:PORT --smtp HOST:PORT --native HOST:PORT --certificate FILE --password P
-//! --database FILE
-//!                      [--attack NAME] [--connections 8] [--seconds 5] [--fill 0]
-//! doublet-bench attacks                                                               prints the names of the attacks
-//! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard
-//! output
-//! ```
+//! `doublet-bench help` lists the commands.
 
 mod append;
 mod arguments;
 mod churn;
+mod command_line;
 mod corpus;
 mod idle;
 mod imap_client;
@@ -41,34 +27,37 @@ mod tests;
 
 use std::process::ExitCode;
 
-use arguments::Arguments;
+use arguments::{Arguments, Result};
+use clap::Parser as _;
+use command_line::{Command, CommandLine, Pairs};
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    let work = words.next().unwrap_or_default();
-    let done = Arguments::parse(words).and_then(|arguments| match work.as_str() {
-        "mix" => mix::run(&arguments),
-        "churn" => churn::run(&arguments),
-        "passage" => passage::run(&arguments),
-        "idle" => idle::run(&arguments),
-        "append" => append::run(&arguments),
-        "native" => native::run(&arguments),
-        "neighbors" => neighbors::run(&arguments),
-        "attacks" => {
-            neighbors::print_attacks();
-            Ok(())
-        }
-        "corpus" => corpus::run(&arguments),
-        _ => {
-            let known = "mix, churn, passage, idle, append, native, neighbors, attacks, corpus";
-            Err(format!("unknown benchmark {work:?}; choose one of {known}").into())
-        }
-    });
-    match done {
+    match run(CommandLine::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("doublet-bench: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Mix(pairs) => with_pairs(pairs, mix::run),
+        Command::Churn(pairs) => with_pairs(pairs, churn::run),
+        Command::Passage(pairs) => with_pairs(pairs, passage::run),
+        Command::Idle(pairs) => with_pairs(pairs, idle::run),
+        Command::Append(pairs) => with_pairs(pairs, append::run),
+        Command::Native(pairs) => with_pairs(pairs, native::run),
+        Command::Neighbors(pairs) => with_pairs(pairs, neighbors::run),
+        Command::Attacks => {
+            neighbors::print_attacks();
+            Ok(())
+        }
+        Command::Corpus(pairs) => with_pairs(pairs, corpus::run),
+    }
+}
+
+fn with_pairs(pairs: Pairs, work: impl Fn(&Arguments) -> Result<()>) -> Result<()> {
+    work(&Arguments::parse(pairs.words.into_iter())?)
 }

@@ -1,0 +1,93 @@
+//! The command line: commands and their options. It does no work.
+//!
+//! The commands that `scripts/bench` calls have pairs of `--name value`, which
+//! [`Arguments`](crate::arguments::Arguments) parses.
+
+use clap::{Args, Parser, Subcommand};
+
+/// The load generator: drives a mail server over its public protocols, and reports measurements.
+#[derive(Debug, Parser)]
+#[command(name = "doublet-bench", max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Documentation: docs/performance.md.")]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// IMAP: commands of a mail client, by many users at once.
+    ///
+    /// --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
+    Mix(Pairs),
+    /// IMAP: mailboxes whose messages are replaced without a break.
+    ///
+    /// --address HOST:PORT --password P [--clients 50] [--messages 30] [--seconds 60]
+    Churn(Pairs),
+    /// IMAP: a mailbox through which many messages have passed, against a fresh one.
+    ///
+    /// --address HOST:PORT --password P [--user 1] [--messages 30] [--pass 0] [--samples 100]
+    Passage(Pairs),
+    /// IMAP: idle connections; waits for a line on standard input.
+    ///
+    /// --address HOST:PORT --password P [--connections 5000]
+    Idle(Pairs),
+    /// IMAP: messages appended by one user.
+    ///
+    /// --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
+    Append(Pairs),
+    /// Native protocol: readers and writers of discussion databases.
+    ///
+    /// --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf]
+    /// [--views NAME|NAME] [--rounds 10] [--guests 0] [--guest-file NAME] [--changes DOCUMENTS] [--compression true]
+    Native(Pairs),
+    /// A user beside neighbors who attack the server.
+    ///
+    /// --imap HOST:PORT --smtp HOST:PORT --native HOST:PORT --certificate FILE --password P --database FILE [--attack
+    /// NAME] [--connections 8] [--seconds 5] [--fill 0]
+    Neighbors(Pairs),
+    /// Prints the names of the attacks of `neighbors`.
+    Attacks,
+    /// Writes an mbox file to standard output.
+    ///
+    /// --messages N [--seed 1] [--user NUMBER]
+    Corpus(Pairs),
+}
+
+/// Pairs of `--name value`.
+#[derive(Debug, Args)]
+pub struct Pairs {
+    /// The options of this command.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "--OPTION VALUE")]
+    pub words: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
+        CommandLine::try_parse_from(line.split_whitespace()).map(|line| line.command)
+    }
+
+    #[test]
+    fn definition_has_no_contradictions() {
+        CommandLine::command().debug_assert();
+    }
+
+    /// Checks the command lines of `scripts/bench`.
+    #[test]
+    fn pairs_are_passed_on() {
+        let line = "doublet-bench mix --address 127.0.0.1:143 --password -secret --login once";
+        let Ok(Command::Mix(pairs)) = parse(line) else { panic!("{line}") };
+        assert_eq!(pairs.words.join(" "), "--address 127.0.0.1:143 --password -secret --login once");
+        let Ok(Command::Corpus(pairs)) = parse("doublet-bench corpus --messages 5 --seed 3") else { panic!("corpus") };
+        assert_eq!(pairs.words, ["--messages", "5", "--seed", "3"]);
+        assert!(matches!(parse("doublet-bench attacks"), Ok(Command::Attacks)));
+        assert_eq!(parse("doublet-bench mixx").expect_err("unknown").exit_code(), 2);
+    }
+}
