@@ -5,10 +5,12 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::check_command::CheckOptions;
+
 /// The load generator: drives a mail server over its public protocols, and reports measurements.
 #[derive(Debug, Parser)]
 #[command(name = "doublet-bench", max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Documentation: docs/performance.md.")]
+#[command(after_help = "Documentation: docs/notesbench.md and docs/workloads.md.")]
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
@@ -18,6 +20,8 @@ pub struct CommandLine {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Checks a workload file, and prints what each class does per user and hour.
+    Check(CheckOptions),
     /// IMAP: commands of a mail client, by many users at once.
     ///
     /// --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
@@ -89,5 +93,13 @@ mod tests {
         assert_eq!(pairs.words, ["--messages", "5", "--seed", "3"]);
         assert!(matches!(parse("doublet-bench attacks"), Ok(Command::Attacks)));
         assert_eq!(parse("doublet-bench mixx").expect_err("unknown").exit_code(), 2);
+    }
+
+    #[test]
+    fn options_of_new_commands_are_checked() {
+        let refused = |line: &str| parse(line).expect_err(line).to_string();
+        assert!(refused("doublet-bench check").contains("<FILE>"));
+        assert!(refused("doublet-bench check n8mail --jsn").contains("--json"));
+        assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));
     }
 }

@@ -11,6 +11,7 @@
 
 mod append;
 mod arguments;
+mod check_command;
 mod churn;
 mod command_line;
 mod corpus;
@@ -24,6 +25,7 @@ mod passage;
 mod random;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -33,7 +35,7 @@ use command_line::{Command, CommandLine, Pairs};
 
 fn main() -> ExitCode {
     match run(CommandLine::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("doublet-bench: {error}");
             ExitCode::FAILURE
@@ -41,21 +43,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Mix(pairs) => with_pairs(pairs, mix::run),
-        Command::Churn(pairs) => with_pairs(pairs, churn::run),
-        Command::Passage(pairs) => with_pairs(pairs, passage::run),
-        Command::Idle(pairs) => with_pairs(pairs, idle::run),
-        Command::Append(pairs) => with_pairs(pairs, append::run),
-        Command::Native(pairs) => with_pairs(pairs, native::run),
-        Command::Neighbors(pairs) => with_pairs(pairs, neighbors::run),
-        Command::Attacks => {
-            neighbors::print_attacks();
-            Ok(())
-        }
-        Command::Corpus(pairs) => with_pairs(pairs, corpus::run),
+        Command::Check(options) => return check_command::run(&options),
+        Command::Mix(pairs) => with_pairs(pairs, mix::run)?,
+        Command::Churn(pairs) => with_pairs(pairs, churn::run)?,
+        Command::Passage(pairs) => with_pairs(pairs, passage::run)?,
+        Command::Idle(pairs) => with_pairs(pairs, idle::run)?,
+        Command::Append(pairs) => with_pairs(pairs, append::run)?,
+        Command::Native(pairs) => with_pairs(pairs, native::run)?,
+        Command::Neighbors(pairs) => with_pairs(pairs, neighbors::run)?,
+        Command::Attacks => neighbors::print_attacks(),
+        Command::Corpus(pairs) => with_pairs(pairs, corpus::run)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn with_pairs(pairs: Pairs, work: impl Fn(&Arguments) -> Result<()>) -> Result<()> {
