@@ -2,7 +2,10 @@
 
 mod findings;
 mod hostile;
+mod pages;
+mod promises;
 
+use super::Workload;
 use super::check::check;
 
 /// The keys that a file needs besides its steps: four lines.
@@ -35,4 +38,15 @@ fn findings(text: &str, assignments: &[&str]) -> Vec<String> {
     let assignments: Vec<String> = assignments.iter().map(|text| (*text).to_owned()).collect();
     let found = check(text, &assignments).err().unwrap_or_default();
     found.iter().map(ToString::to_string).collect()
+}
+
+/// Checks a file that has no errors.
+fn valid(text: &str, assignments: &[&str]) -> Workload {
+    let assignments: Vec<String> = assignments.iter().map(|text| (*text).to_owned()).collect();
+    check(text, &assignments).unwrap_or_else(|findings| panic!("{findings:#?}\n{text}"))
+}
+
+/// Returns a shipped workload.
+fn shipped(name: &str) -> Workload {
+    valid(&super::shipped::load(name).expect("the program brings it"), &[])
 }
