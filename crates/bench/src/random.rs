@@ -12,13 +12,18 @@ impl SplitMix64 {
         Self { state: seed }
     }
 
-    /// Returns a number below `end`, which must not be 0.
-    pub fn below(&mut self, end: usize) -> usize {
+    /// Returns the next number.
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`, which must not be 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.number() % end as u64) as usize
     }
 
     /// Picks one of several values.
