@@ -6,6 +6,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::check_command::CheckOptions;
+use crate::timetable_command::TimetableOptions;
 
 /// The load generator: drives a mail server over its public protocols, and reports measurements.
 #[derive(Debug, Parser)]
@@ -22,6 +23,8 @@ pub struct CommandLine {
 pub enum Command {
     /// Checks a workload file, and prints what each class does per user and hour.
     Check(CheckOptions),
+    /// Prints the steps of one user of a workload, with times and draws, as a run would play them.
+    Timetable(TimetableOptions),
     /// IMAP: commands of a mail client, by many users at once.
     ///
     /// --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
@@ -100,6 +103,8 @@ mod tests {
         let refused = |line: &str| parse(line).expect_err(line).to_string();
         assert!(refused("doublet-bench check").contains("<FILE>"));
         assert!(refused("doublet-bench check n8mail --jsn").contains("--json"));
+        assert!(refused("doublet-bench timetable n8mail --interval 5").contains("not a duration"));
+        assert!(refused("doublet-bench timetable n8mail --users 0").contains("0 is not in 1..=1000000"));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));
     }
 }

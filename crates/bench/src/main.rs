@@ -22,9 +22,11 @@ mod mix;
 mod native;
 mod neighbors;
 mod passage;
+mod plan;
 mod random;
 #[cfg(test)]
 mod tests;
+mod timetable_command;
 mod workload;
 
 use std::process::ExitCode;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Check(options) => return check_command::run(&options),
+        Command::Timetable(options) => return timetable_command::run(&options),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,
         Command::Churn(pairs) => with_pairs(pairs, churn::run)?,
         Command::Passage(pairs) => with_pairs(pairs, passage::run)?,

@@ -1,4 +1,6 @@
 //! Pseudo-random numbers that are the same in every run (SplitMix64), so that all servers get the same work.
+//!
+//! Runs of workload files draw from [`Stream`](crate::plan::stream::Stream)s of these numbers instead of one sequence.
 
 /// A sequence of numbers determined by its seed.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! The command `check` as a stranger calls it: output and exit codes.
+//! The commands `check` and `timetable` as a stranger calls them: output and exit codes.
 
 use std::process::{Command, Output};
 
@@ -76,4 +76,18 @@ fn check_writes_json() {
     assert_eq!(valid["workload"]["parameters"][0]["value"], 3);
     assert_eq!(valid["rates"][0]["hour"]["by_verb"]["read"], 20.0);
     assert_eq!(valid["rates"][1]["hour"]["transactions"], 4.0 * 18.0 + 4.0 * 12.0 / 3.0);
+}
+
+#[test]
+fn timetable_is_that_of_the_seed() {
+    let arguments = ["timetable", "r6mail", "--user", "3", "--users", "10", "--iterations", "2", "--seed", "5"];
+    let (out, err) = check("", &arguments, 0);
+    assert_eq!((out.lines().next(), err.as_str()), (Some("R6Mail: user 3 of 10, class mail, seed 5"), ""));
+    assert_eq!(out, check("", &arguments, 0).0);
+    let other = check("", &["timetable", "r6mail", "--user", "3", "--users", "10", "--iterations", "2"], 0);
+    assert_ne!(out, other.0);
+    let (_, err) = check("", &["timetable", "r6mail", "--user", "11", "--users", "10"], 1);
+    assert_eq!(err, "doublet-bench: user 11 is none of the 10 users\n");
+    let (_, err) = check(OWN, &["timetable", "own.toml"], 2);
+    assert!(err.starts_with("own.toml is not a valid workload:\n"), "{err}");
 }
