@@ -1,0 +1,8 @@
+//! The parts of NotesBench, the load generator: what the users do, what is recorded, and what follows from it
+//! (docs/notesbench.md).
+//!
+//! - [`record`]: histograms and counts of steps, by sample.
+//!
+//! The program `doublet-bench` is `main.rs`.
+
+pub mod record;
