@@ -2,7 +2,9 @@
 //! (docs/notesbench.md).
 //!
 //! - [`record`]: histograms and counts of steps, by sample.
+//! - [`compare`]: figures of several runs beside each other.
 //!
 //! The program `doublet-bench` is `main.rs`.
 
+pub mod compare;
 pub mod record;
