@@ -1,10 +1,12 @@
 //! The parts of NotesBench, the load generator: what the users do, what is recorded, and what follows from it
 //! (docs/notesbench.md).
 //!
+//! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
 //! - [`compare`]: figures of several runs beside each other.
 //!
 //! The program `doublet-bench` is `main.rs`.
 
 pub mod compare;
+pub mod engine;
 pub mod record;
