@@ -1,8 +1,15 @@
 //! The engine: plays the steps of many users against a door, at their intended times.
 //!
-//! [`phases`] says what follows from the counts at a border of samples, and [`pace`] when a step is due.
+//! [`run`] owns the tasks of all [`user`]s, closes a sample at each border, and asks [`phases`] what the border means.
+//! [`steps`] is what the engine needs to know of a plan, and [`pace`] says when a step is due.
 //!
 //! Time is the clock of tokio. All times count from the start signal of the run.
 
 pub mod pace;
 pub mod phases;
+pub mod run;
+pub mod states;
+pub mod steps;
+#[cfg(test)]
+mod tests;
+pub mod user;

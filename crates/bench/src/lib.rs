@@ -1,6 +1,7 @@
 //! The parts of NotesBench, the load generator: what the users do, what is recorded, and what follows from it
 //! (docs/notesbench.md).
 //!
+//! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
 //! - [`compare`]: figures of several runs beside each other.
@@ -8,5 +9,6 @@
 //! The program `doublet-bench` is `main.rs`.
 
 pub mod compare;
+pub mod door;
 pub mod engine;
 pub mod record;

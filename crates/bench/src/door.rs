@@ -1,0 +1,73 @@
+//! A door: a set of protocols through which a user performs its steps.
+//!
+//! A door belongs to one user. It holds the connection and the documents that the user has seen, and it knows how a
+//! verb is performed. It does not measure: the engine takes the times.
+//!
+//! What a server answers is foreign. A door limits the length of each answer, and reports what it cannot read as an
+//! error.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+/// The code of a step whose time limit has passed.
+pub const TIMEOUT: &str = "timeout";
+/// The code of a step that had not ended when the run ended.
+pub const UNFINISHED: &str = "unfinished";
+
+/// What the server answered to a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The step was performed.
+    Performed {
+        /// Requests on the wire; 0 if the protocol has none for the verb.
+        calls: u32,
+        /// Attachments that were met.
+        attachments: u32,
+        /// Connections that the server had closed because they were idle, and that were opened again.
+        reopened: u32,
+    },
+    /// There was no document for the step.
+    Skipped,
+}
+
+/// Whether a user is still logged in after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session {
+    /// The next step can be performed.
+    Kept,
+    /// The user must log in again.
+    Lost,
+}
+
+/// A step that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepError {
+    /// Under which errors are counted: the code of the server's answer, or a word of the driver.
+    pub code: Cow<'static, str>,
+    /// The error as a whole, without passwords and contents of messages.
+    pub text: String,
+    /// Requests on the wire.
+    pub calls: u32,
+    /// Whether the user is still logged in.
+    pub session: Session,
+}
+
+/// The protocols of one user.
+///
+/// The engine drops a call that has not ended when its time limit has passed, and calls `disconnect` then.
+pub trait Door: Send + 'static {
+    /// A step of the workload, as far as a door needs it.
+    type Action: Send + Sync;
+
+    /// Connects if necessary and logs the user in.
+    fn log_in(&mut self) -> impl Future<Output = Result<Reply, StepError>> + Send;
+
+    /// Performs a step.
+    fn perform(&mut self, action: &Self::Action) -> impl Future<Output = Result<Reply, StepError>> + Send;
+
+    /// Logs the user out and closes the connection. Errors do not matter any more.
+    fn log_out(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Closes the connection at once.
+    fn disconnect(&mut self);
+}
