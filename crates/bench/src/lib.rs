@@ -4,6 +4,7 @@
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
+//! - [`report`]: what a run is worth.
 //! - [`compare`]: figures of several runs beside each other.
 //!
 //! The program `doublet-bench` is `main.rs`.
@@ -12,3 +13,4 @@ pub mod compare;
 pub mod door;
 pub mod engine;
 pub mod record;
+pub mod report;

@@ -5,6 +5,7 @@
 
 mod levels;
 mod times;
+mod validity;
 
 use std::sync::Arc;
 use std::time::Duration;

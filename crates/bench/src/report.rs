@@ -1,0 +1,3 @@
+//! Reports of runs (docs/notesbench.md, "Report").
+
+pub mod verdict;

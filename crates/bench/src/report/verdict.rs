@@ -1,0 +1,289 @@
+//! The state of a run: whether its figures are worth anything (docs/notesbench.md, "Validity").
+//!
+//! Pure: [`judge`] is given the figures of a run, and returns the worst state that applies with all reasons. A figure
+//! that was not measured has no rule.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::engine::run::{Outcome, RunEnd};
+use crate::record::histograms::{HistogramKey, Phase, Subject, TimeHistogram};
+
+/// The share of the steps of a measured interval that may fail.
+pub const FAILED_SHARE_MAX: f64 = 0.01;
+/// The 99th percentile of the driver's lateness.
+pub const LATENESS_P99_MAX: Duration = Duration::from_millis(5);
+/// The share of its cores that the driver may use.
+pub const PROCESSOR_SHARE_MAX: f64 = 0.75;
+/// The share of the steps due in a measured interval that end in it.
+pub const ENDED_SHARE_MIN: f64 = 0.99;
+/// The share by which the server's count of calls may differ from the driver's.
+pub const CALLS_DIFFERENCE_MAX: f64 = 0.01;
+/// The share of the steps that may be skipped.
+pub const SKIPPED_SHARE_MAX: f64 = 0.01;
+/// The difference between the clocks of parts.
+pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_millis(5);
+/// The load of a core before the run.
+pub const LOAD_BEFORE_MAX: f64 = 0.5;
+
+/// The state of a run, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// The figures stand.
+    Valid,
+    /// The figures stand, and are those of a server that does not keep up.
+    Overloaded,
+    /// The figures may be those of the driver.
+    NotValid,
+    /// There was no steady state, or it was lost. There is no headline figure.
+    NotSteady,
+    /// Too many steps failed, or the server ended.
+    Failed,
+    /// The run was stopped, or a part did not finish.
+    BrokenOff,
+}
+
+impl State {
+    /// Returns the name, as in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Overloaded => "overloaded",
+            Self::NotValid => "not valid",
+            Self::NotSteady => "not steady",
+            Self::Failed => "failed",
+            Self::BrokenOff => "broken off",
+        }
+    }
+
+    /// Returns the exit code of the program.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Valid | Self::Overloaded => 0,
+            Self::NotValid | Self::NotSteady => 3,
+            Self::Failed => 4,
+            Self::BrokenOff => 130,
+        }
+    }
+}
+
+/// A rule that a run does not keep, or a warning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remark {
+    /// The word by which programs know the rule.
+    pub rule: &'static str,
+    /// The remark for people.
+    pub text: String,
+    /// The figure, if the rule has a limit.
+    pub value: Option<f64>,
+    /// The limit. Times are in microseconds.
+    pub limit: Option<f64>,
+}
+
+/// The state of a run with all reasons.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The worst state that applies.
+    pub state: State,
+    /// Why the run is not valid, the worst first.
+    pub reasons: Vec<Remark>,
+    /// What a reader should know besides.
+    pub warnings: Vec<Remark>,
+}
+
+/// The figures of the measured interval of a level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LevelFigures {
+    /// Steps that were due.
+    pub due: u64,
+    /// Those of `due` that ended in the interval.
+    pub ended: u64,
+    /// Those of `due` that failed.
+    pub failed: u64,
+    /// Those of `due` that were skipped.
+    pub skipped: u64,
+    /// The 99th percentile of the driver's lateness, if there was any.
+    pub lateness_p99: Option<Duration>,
+}
+
+/// The figures of the driver and of the machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DriverFigures {
+    /// Parts that did not finish.
+    pub parts_missing: u64,
+    /// The share of its cores that the driver used in the measured intervals, the largest of all parts.
+    pub processor_share: Option<f64>,
+    /// The driver has reached its limit of open files.
+    pub is_out_of_files: bool,
+    /// Requests that the driver counted.
+    pub calls: u64,
+    /// Requests that the server counted.
+    pub server_calls: Option<u64>,
+    /// The largest difference between the clocks of two parts.
+    pub clock_difference: Option<Duration>,
+    /// The machine has swapped.
+    pub has_swapped: bool,
+    /// The load of the machine before the run, divided by its cores.
+    pub load_before: Option<f64>,
+}
+
+/// The figures from which the state of a run follows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFigures {
+    /// Why the run ended.
+    pub end: RunEnd,
+    /// The levels that had a measured interval.
+    pub levels: Vec<LevelFigures>,
+    /// Times that were above the maximum of histograms.
+    pub cut: u64,
+    /// The driver and the machine.
+    pub driver: DriverFigures,
+}
+
+impl RunFigures {
+    /// Collects the figures of a run.
+    pub fn of_outcome<W>(outcome: &Outcome<W>, driver: DriverFigures) -> Self {
+        let measured = outcome.levels.iter().zip(1_u8..).filter(|(level, _)| level.times.measured.is_some());
+        let levels = measured.map(|(_, number)| {
+            let phase = Phase::Measured(number);
+            let counts = outcome.recording.counts.sum(phase);
+            let lateness = outcome
+                .recording
+                .histograms
+                .sum(|key: &HistogramKey| *key == HistogramKey { subject: Subject::Lateness, phase });
+            LevelFigures {
+                due: counts.due,
+                ended: counts.ended,
+                failed: counts.failed,
+                skipped: counts.skipped,
+                lateness_p99: p99(&lateness),
+            }
+        });
+        Self { end: outcome.end, levels: levels.collect(), cut: outcome.recording.histograms.cut(), driver }
+    }
+}
+
+fn p99(times: &TimeHistogram) -> Option<Duration> {
+    times.percentile_us(99.0).map(Duration::from_micros)
+}
+
+/// Determines the state of a run, and lists the reasons and warnings.
+pub fn judge(figures: &RunFigures) -> Verdict {
+    let mut reasons = end_reasons(figures);
+    reasons.extend(figures.levels.iter().flat_map(level_reasons));
+    reasons.extend(driver_reasons(figures));
+    reasons.sort_by_key(|(state, _)| std::cmp::Reverse(*state));
+    Verdict {
+        state: reasons.first().map_or(State::Valid, |(state, _)| *state),
+        reasons: reasons.into_iter().map(|(_, remark)| remark).collect(),
+        warnings: warnings(figures),
+    }
+}
+
+fn end_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
+    let mut reasons = Vec::new();
+    let parts_missing = figures.driver.parts_missing;
+    if parts_missing > 0 {
+        reasons.push((State::BrokenOff, remark("parts", format!("{parts_missing} parts did not finish"))));
+    }
+    reasons.extend(match figures.end {
+        RunEnd::Complete => None,
+        RunEnd::NotSteady => Some((State::NotSteady, remark("steady", "no steady state within the limit of time"))),
+        RunEnd::SteadyLost => {
+            Some((State::NotSteady, remark("steady-lost", "users were disconnected in the measured interval")))
+        }
+        RunEnd::ServerEnded => Some((State::Failed, remark("server-ended", "the server ended during the run"))),
+        RunEnd::BrokenOff => Some((State::BrokenOff, remark("stopped", "the run was stopped"))),
+    });
+    reasons
+}
+
+fn level_reasons(level: &LevelFigures) -> Vec<(State, Remark)> {
+    let mut reasons = Vec::new();
+    let failed = share(level.failed, level.due);
+    if failed > FAILED_SHARE_MAX {
+        let text = format!("{:.2} % of the steps failed", 100.0 * failed);
+        reasons.push((State::Failed, limited("errors", text, failed, FAILED_SHARE_MAX)));
+    }
+    if let Some(lateness) = level.lateness_p99.filter(|lateness| *lateness > LATENESS_P99_MAX) {
+        let text = format!("the driver began 1 % of the steps {:.1} ms late or later", millis(lateness));
+        let remark = limited("lateness", text, micros(lateness), micros(LATENESS_P99_MAX));
+        reasons.push((State::NotValid, remark));
+    }
+    let ended = 1.0 - share(level.due.saturating_sub(level.ended), level.due);
+    if ended < ENDED_SHARE_MIN {
+        let text = format!("{:.2} % of the steps due in the measured interval ended in it", 100.0 * ended);
+        reasons.push((State::Overloaded, limited("ended", text, ended, ENDED_SHARE_MIN)));
+    }
+    reasons
+}
+
+fn driver_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
+    let mut reasons = Vec::new();
+    if let Some(used) = figures.driver.processor_share.filter(|used| *used > PROCESSOR_SHARE_MAX) {
+        let text = format!("the driver used {:.0} % of its cores", 100.0 * used);
+        reasons.push((State::NotValid, limited("processor", text, used, PROCESSOR_SHARE_MAX)));
+    }
+    if figures.cut > 0 {
+        let text = format!("{} times were longer than an hour and were cut", figures.cut);
+        reasons.push((State::NotValid, limited("cut", text, figures.cut as f64, 0.0)));
+    }
+    if figures.driver.is_out_of_files {
+        reasons.push((State::NotValid, remark("open-files", "the driver reached its limit of open files")));
+    }
+    reasons
+}
+
+fn warnings(figures: &RunFigures) -> Vec<Remark> {
+    let driver = &figures.driver;
+    let mut warnings = Vec::new();
+    if let Some(server_calls) = driver.server_calls {
+        let difference = share(driver.calls.abs_diff(server_calls), driver.calls.max(1));
+        if difference > CALLS_DIFFERENCE_MAX {
+            let text = format!("the driver counted {} calls and the server {server_calls}", driver.calls);
+            warnings.push(limited("calls", text, difference, CALLS_DIFFERENCE_MAX));
+        }
+    }
+    for level in &figures.levels {
+        let skipped = share(level.skipped, level.due);
+        if skipped > SKIPPED_SHARE_MAX {
+            let text = format!("{:.2} % of the steps were skipped for want of a document", 100.0 * skipped);
+            warnings.push(limited("skipped", text, skipped, SKIPPED_SHARE_MAX));
+        }
+    }
+    if let Some(difference) = driver.clock_difference.filter(|difference| *difference > CLOCK_DIFFERENCE_MAX) {
+        let text = format!("the clocks of the parts differ by {:.1} ms", millis(difference));
+        warnings.push(limited("clocks", text, micros(difference), micros(CLOCK_DIFFERENCE_MAX)));
+    }
+    if driver.has_swapped {
+        warnings.push(remark("swap", "the machine swapped"));
+    }
+    if let Some(load) = driver.load_before.filter(|load| *load > LOAD_BEFORE_MAX) {
+        let text = format!("the load before the run was {load:.2} a core");
+        warnings.push(limited("load", text, load, LOAD_BEFORE_MAX));
+    }
+    warnings
+}
+
+/// Returns the share of a part, or 0 of nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_micros() as f64
+}
+
+fn millis(time: Duration) -> f64 {
+    micros(time) / 1_000.0
+}
+
+fn remark(rule: &'static str, text: impl Into<String>) -> Remark {
+    Remark { rule, text: text.into(), value: None, limit: None }
+}
+
+fn limited(rule: &'static str, text: String, value: f64, limit: f64) -> Remark {
+    Remark { rule, text, value: Some(value), limit: Some(limit) }
+}

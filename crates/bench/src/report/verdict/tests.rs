@@ -1,0 +1,114 @@
+//! Tests of the states of a run: each rule at its limit and beyond it.
+
+use super::*;
+
+/// Returns the figures of a run that keeps all rules, at their limits.
+fn figures() -> RunFigures {
+    let level = LevelFigures {
+        due: 10_000,
+        ended: 9_900,
+        failed: 100,
+        skipped: 100,
+        lateness_p99: Some(Duration::from_millis(5)),
+    };
+    let driver = DriverFigures {
+        processor_share: Some(0.75),
+        calls: 10_000,
+        server_calls: Some(10_100),
+        clock_difference: Some(Duration::from_millis(5)),
+        load_before: Some(0.5),
+        ..DriverFigures::default()
+    };
+    RunFigures { end: RunEnd::Complete, levels: vec![level; 2], cut: 0, driver }
+}
+
+fn check(change: impl FnOnce(&mut RunFigures), state: State, rules: &[&str]) {
+    let mut changed = figures();
+    change(&mut changed);
+    let verdict = judge(&changed);
+    let found: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule).collect();
+    assert_eq!((verdict.state, found.as_slice()), (state, rules));
+    assert_eq!(verdict.warnings, []);
+}
+
+#[test]
+fn figures_at_their_limits_are_valid() {
+    check(|_| {}, State::Valid, &[]);
+    check(|figures| figures.levels.clear(), State::Valid, &[]);
+}
+
+#[test]
+fn each_rule_has_its_state() {
+    check(|figures| figures.end = RunEnd::BrokenOff, State::BrokenOff, &["stopped"]);
+    check(|figures| figures.driver.parts_missing = 1, State::BrokenOff, &["parts"]);
+    check(|figures| figures.end = RunEnd::ServerEnded, State::Failed, &["server-ended"]);
+    check(|figures| figures.levels[1].failed = 101, State::Failed, &["errors"]);
+    check(|figures| figures.end = RunEnd::NotSteady, State::NotSteady, &["steady"]);
+    check(|figures| figures.end = RunEnd::SteadyLost, State::NotSteady, &["steady-lost"]);
+    let late = Some(Duration::from_micros(5_001));
+    check(|figures| figures.levels[0].lateness_p99 = late, State::NotValid, &["lateness"]);
+    check(|figures| figures.driver.processor_share = Some(0.7501), State::NotValid, &["processor"]);
+    check(|figures| figures.cut = 1, State::NotValid, &["cut"]);
+    check(|figures| figures.driver.is_out_of_files = true, State::NotValid, &["open-files"]);
+    check(|figures| figures.levels[1].ended = 9_899, State::Overloaded, &["ended"]);
+}
+
+#[test]
+fn the_worst_state_applies_and_all_reasons_are_listed() {
+    let several = |figures: &mut RunFigures| {
+        figures.levels[0].ended = 9_000;
+        figures.cut = 3;
+        figures.levels[1].failed = 5_000;
+    };
+    check(several, State::Failed, &["errors", "cut", "ended"]);
+    let all = |figures: &mut RunFigures| {
+        figures.end = RunEnd::BrokenOff;
+        figures.driver.processor_share = Some(0.9);
+        figures.levels[1].ended = 1;
+    };
+    check(all, State::BrokenOff, &["stopped", "processor", "ended"]);
+}
+
+#[test]
+fn reasons_have_the_figure_and_the_limit() {
+    let mut late = figures();
+    late.levels[0].lateness_p99 = Some(Duration::from_millis(20));
+    let expected = Remark {
+        rule: "lateness",
+        text: "the driver began 1 % of the steps 20.0 ms late or later".to_owned(),
+        value: Some(20_000.0),
+        limit: Some(5_000.0),
+    };
+    assert_eq!(judge(&late).reasons, [expected]);
+}
+
+#[test]
+fn warnings_do_not_change_the_state() {
+    let check = |change: fn(&mut RunFigures), rule: &str| {
+        let mut changed = figures();
+        change(&mut changed);
+        let verdict = judge(&changed);
+        let found: Vec<&str> = verdict.warnings.iter().map(|warning| warning.rule).collect();
+        assert_eq!((verdict.state, found), (State::Valid, vec![rule]));
+    };
+    check(|figures| figures.driver.server_calls = Some(10_101), "calls");
+    check(|figures| figures.driver.server_calls = Some(9_899), "calls");
+    check(|figures| figures.levels[1].skipped = 101, "skipped");
+    check(|figures| figures.driver.clock_difference = Some(Duration::from_micros(5_001)), "clocks");
+    check(|figures| figures.driver.has_swapped = true, "swap");
+    check(|figures| figures.driver.load_before = Some(0.51), "load");
+}
+
+/// The codes are those of the table in docs/notesbench.md.
+#[test]
+fn states_have_names_and_exit_codes() {
+    let check = |state: State, name: &str, exit_code: u8| {
+        assert_eq!((state.name(), state.exit_code()), (name, exit_code));
+    };
+    check(State::Valid, "valid", 0);
+    check(State::Overloaded, "overloaded", 0);
+    check(State::NotValid, "not valid", 3);
+    check(State::NotSteady, "not steady", 3);
+    check(State::Failed, "failed", 4);
+    check(State::BrokenOff, "broken off", 130);
+}
