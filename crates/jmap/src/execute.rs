@@ -84,11 +84,12 @@ impl Replies {
             }
         };
         let result = result.map(Value::Object).and_then(|arguments| {
-            let is_too_large = method::is_reading(&call.name) && json_bytes(&arguments) > bytes_left;
-            if is_too_large { Err(reply_too_large()) } else { Ok(arguments) }
+            let bytes = json_bytes(&arguments);
+            let is_too_large = method::is_reading(&call.name) && bytes > bytes_left;
+            if is_too_large { Err(reply_too_large()) } else { Ok((arguments, bytes)) }
         });
         match result {
-            Ok(arguments) => self.push(call.name, arguments, &call.id),
+            Ok((arguments, bytes)) => self.push_counted(call.name, (arguments, bytes), &call.id),
             Err(error) => self.push("error".to_owned(), error.to_json(), &call.id),
         }
         for (name, arguments) in context.take_implicit() {
@@ -97,7 +98,13 @@ impl Replies {
     }
 
     fn push(&mut self, name: String, arguments: Value, call_id: &str) {
-        self.bytes = self.bytes.saturating_add(json_bytes(&arguments));
+        let bytes = json_bytes(&arguments);
+        self.push_counted(name, (arguments, bytes), call_id);
+    }
+
+    /// Adds a response whose number of bytes is known.
+    fn push_counted(&mut self, name: String, (arguments, bytes): (Value, usize), call_id: &str) {
+        self.bytes = self.bytes.saturating_add(bytes);
         self.responses.push(Response { name, arguments, call_id: call_id.to_owned() });
     }
 
