@@ -116,7 +116,7 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
     for account in &accounts {
         let Ok(view) = account.view() else { continue };
         ticket = ticket.max(view.snapshot.ticket());
-        if let Ok(mut of_account) = states_of(account, &view) {
+        if let Ok(mut of_account) = states_of(&view) {
             of_account.extend(setting_states(services, caller, account, &view).unwrap_or_default());
             states.states.insert(account.info.id.clone(), of_account);
         }
@@ -138,7 +138,7 @@ pub fn observe(services: &Services, caller: &Caller) -> mail::Result<Observation
     Ok(Observation { states, change, ticket, is_complete })
 }
 
-fn states_of(account: &Account, view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
+fn states_of(view: &AccountView<'_>) -> MethodResult<BTreeMap<String, String>> {
     let submissions = Submission::all(view.snapshot.reading())?;
     let submission_state = state::format(submission::last_change(&submissions), &view.snapshot);
     let states = [
@@ -146,7 +146,7 @@ fn states_of(account: &Account, view: &AccountView<'_>) -> MethodResult<BTreeMap
         ("EmailDelivery", view.thread_state()),
         ("EmailSubmission", submission_state),
         ("Mailbox", view.mailbox_state()),
-        ("Quota", StorageQuota::read(account, &view.snapshot).state()),
+        ("Quota", StorageQuota::read(&view.snapshot).state()),
         ("Thread", view.thread_state()),
     ];
     Ok(states.map(|(name, state)| (name.to_owned(), state)).into())

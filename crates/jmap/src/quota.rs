@@ -3,10 +3,8 @@
 //! The state is the usage and the limit themselves. Without a limit there is no object, and the state is always the
 //! same, so that nobody is told of changes of a usage that cannot be read.
 
-use mail::mailbox::MailSnapshot;
+use mail::mailbox::{MailSnapshot, Quota};
 use serde_json::{Value, json};
-
-use crate::account::Account;
 
 /// The identifier of the object.
 pub const STORAGE: &str = "storage";
@@ -27,9 +25,9 @@ pub struct StorageQuota {
 impl StorageQuota {
     /// Reads the quota of an account.
     #[must_use]
-    pub fn read(account: &Account, snapshot: &MailSnapshot<'_>) -> Self {
-        let used_bytes = snapshot.reading().counters().bytes_used();
-        Self { used_bytes, limit_bytes: account.file.database().record().options.quota_bytes }
+    pub fn read(snapshot: &MailSnapshot<'_>) -> Self {
+        let Quota { used_bytes, limit_bytes, .. } = snapshot.quota();
+        Self { used_bytes, limit_bytes }
     }
 
     /// Returns the state.

@@ -8,6 +8,7 @@
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | `composed_message` | the message that stands for a document without one |
 //! | `ready_message` | a message that is about to be put into a mailbox |
+//! | `quota` | the usage of a mail file, and its quota |
 //! | `head_cache`, `profile_cache` | the caches of message heads and of profile documents |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
@@ -26,12 +27,11 @@ pub mod mail_snapshot;
 pub mod message;
 pub mod places;
 mod profile_cache;
+mod quota;
 pub(crate) mod ready_message;
 pub mod utf7;
 
-pub use file::{
-    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, Quota, StoreOutcome, restore_default_folders,
-};
+pub use file::{CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, StoreOutcome, restore_default_folders};
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
 pub use mail_snapshot::{
@@ -40,4 +40,5 @@ pub use mail_snapshot::{
 pub use message::Message;
 pub use places::{PlaceChange, PlacesOutcome};
 pub use profile_cache::ProfileCacheStatistics;
+pub use quota::Quota;
 pub use ready_message::{NewMessage, ReadyMessage};

@@ -36,7 +36,7 @@ pub(super) struct Quota {
 pub(super) fn quota_of(context: &mut Context<'_>, account: &Account) -> MethodResult<Quota> {
     let snapshot = account.file.snapshot()?;
     context.wait_for(snapshot.ticket());
-    let quota = StorageQuota::read(account, &snapshot);
+    let quota = StorageQuota::read(&snapshot);
     let object = quota.to_json(&account.info.name).filter(|_| is_visible(context));
     Ok(Quota { object, state: quota.state() })
 }

@@ -27,6 +27,7 @@ use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::mailbox::places::move_place;
 use crate::mailbox::profile_cache::{ProfileCache, ProfileCacheStatistics};
+use crate::mailbox::quota::Quota;
 use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
 use crate::preferences::LockedPreferences;
 
@@ -296,17 +297,6 @@ pub struct CopyOutcome {
     pub ticket: Ticket,
 }
 
-/// The usage and the quota of a mail file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// Number of bytes of all messages, and of the indexes of the owner's and of shared views.
-    pub used_bytes: u64,
-    /// Maximum number of bytes, or `None` for no limit.
-    pub limit_bytes: Option<u64>,
-    /// Number of notes, including folders and settings.
-    pub notes: u64,
-}
-
 /// A mail file that is open for one user.
 pub struct MailFile {
     mail: Arc<MailStore>,
@@ -358,10 +348,7 @@ impl MailFile {
 
     /// Returns the usage and the quota of the mail file.
     pub fn quota(&self) -> Result<Quota> {
-        let reading = self.access.read()?;
-        let counters = reading.counters();
-        let limit_bytes = self.database().record().options.quota_bytes;
-        Ok(Quota { used_bytes: counters.bytes_used(), limit_bytes, notes: counters.notes })
+        Ok(Quota::of(&self.access.read()?))
     }
 
     /// Creates a mailbox and its missing parents.

@@ -21,6 +21,7 @@ use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::{HeadCache, SizedVersion};
 use crate::mailbox::profile_cache::ProfileCache;
+use crate::mailbox::quota::Quota;
 use crate::message::MESSAGE_ID_ITEM;
 use crate::mime::MimeSource;
 use crate::mime::message_id::message_ids;
@@ -173,6 +174,12 @@ impl<'f> MailSnapshot<'f> {
     #[must_use]
     pub fn modseq(&self) -> Modseq {
         self.reading.modseq()
+    }
+
+    /// Returns the usage and the quota of the mail file.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        Quota::of(&self.reading)
     }
 
     /// Returns a modseq as clients see it.
