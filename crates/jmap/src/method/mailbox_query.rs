@@ -5,8 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use mail::casemap::Collation;
-use mail::casemap::fold;
+use mail::casemap::{Collation, fold};
 use mail::mailbox_list::{Mailbox, MailboxList};
 use serde_json::{Map, Value};
 

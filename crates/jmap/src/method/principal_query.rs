@@ -4,8 +4,7 @@
 
 use std::cmp::Ordering;
 
-use mail::casemap::Collation;
-use mail::casemap::fold;
+use mail::casemap::{Collation, fold};
 use serde_json::{Map, Value};
 
 use crate::arguments::Arguments;

@@ -16,7 +16,7 @@ use crate::error::SetError;
 use crate::limits::PLAN_ROUNDS_MAX;
 use crate::patch::Patch;
 
-/// Tells whether a folder has messages, which keep it from being destroyed.
+/// A function that returns `true` if a folder has messages, so that it cannot be destroyed.
 pub(super) type HasEmails<'h> = dyn Fn(ViewId) -> Result<bool, SetError> + 'h;
 
 /// A change that is still to be made.
