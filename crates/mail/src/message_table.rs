@@ -325,7 +325,7 @@ impl MessageTable {
     /// Applies a change of a note.
     fn apply(&mut self, snapshot: &MailSnapshot<'_>, modseq: Modseq, note: NoteId) -> Result<()> {
         let header = snapshot.reading().header(note)?.filter(|header| self.is_message(header));
-        let new = match header {
+        let mut new = match header {
             Some(header) => {
                 let is_new = header.saved_modseq > self.modseq;
                 let created = if is_new { header.saved_modseq } else { modseq };
@@ -343,6 +343,17 @@ impl MessageTable {
         if threads.is_empty() || new.as_ref().is_some_and(is_same) {
             return Ok(());
         }
+        // The texts are those of the message before the change, unless it is another one now.
+        if let Some((new, old)) = new.as_mut().zip(self.rows.get(&note))
+            && new.email_id == old.email_id
+        {
+            new.sort_texts.clone_from(&old.sort_texts);
+        }
+        // What can fail comes before the first change of the table.
+        if self.lists.need_texts() {
+            let others = threads.iter().flat_map(|thread| self.thread(thread)).filter(|row| row.note != note);
+            read_sort_texts(others.chain(&new), snapshot)?;
+        }
         // A change that the log shows out of order is told with the last one before it.
         let modseq = new.as_ref().map_or(modseq, |row| row.modseq).max(self.email_modseq);
         self.email_modseq = modseq;
@@ -352,9 +363,6 @@ impl MessageTable {
         self.change_counts(&threads, -1);
         self.replace(note, new, modseq);
         self.change_counts(&threads, 1);
-        if lists.need_texts() {
-            read_sort_texts(threads.iter().flat_map(|thread| self.thread(thread)), snapshot)?;
-        }
         lists.insert(self, note, &threads);
         self.lists = lists;
         affected.extend(self.mailboxes_of_threads(&threads));
@@ -375,7 +383,6 @@ impl MessageTable {
         match old {
             Some(old) if old.email_id == row.email_id => {
                 row.created = old.created;
-                row.sort_texts = old.sort_texts;
                 if old.thread != row.thread {
                     self.thread_modseq = modseq;
                 }
