@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::NoteId;
-use mail::message_table::{Arrangement, CollapsedTo, ListDefinition, MessageRow};
+use mail::message_table::{Arrangement, CollapsedTo, ListDefinition, MessageRow, keep_first_of_threads};
 use serde_json::{Map, Value, json};
 
 use crate::account::AccountView;
@@ -139,8 +139,9 @@ impl EmailQuery {
             Some(arrangement) => arrangement.arrange(rows, &view.snapshot)?,
             None => {
                 self.sort.sort(&mut rows, view)?;
-                let mut threads = HashSet::new();
-                rows.retain(|row| !self.collapses_threads || threads.insert(&*row.thread));
+                if self.collapses_threads {
+                    keep_first_of_threads(&mut rows);
+                }
                 rows.iter().map(|row| row.note).collect()
             }
         };

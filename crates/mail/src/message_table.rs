@@ -26,8 +26,9 @@ use notes::{Access, Identity, Keyword, Marks, NoteFlags, NoteHeader, level};
 
 pub use self::counts::Counts;
 use self::live_list::LiveLists;
-pub use self::live_list::{Arrangement, CollapsedTo, ListDefinition, RowFilter};
-pub use self::row_order::{RowComparator, RowOrder, SortKey, SortProperty, SortValue, read_sort_texts};
+pub use self::live_list::{Arrangement, CollapsedTo, ListDefinition, RowFilter, keep_first_of_threads};
+pub use self::row_order::{RowComparator, RowOrder, SortKey, SortProperty, SortValue};
+pub use self::sort_texts::read_sort_texts;
 use self::sort_texts::{SortTexts, UNREAD};
 use crate::error::Result;
 use crate::limits::{CACHED_QUERIES_MAX, DEPARTURES_MAX, TABLES_MAX};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::NoteId;
 
-use super::row_order::{RowOrder, newest_first};
+use super::row_order::RowOrder;
 use super::{MessageRow, MessageTable};
 use crate::error::Result;
 use crate::limits::LIVE_LISTS_MAX;
@@ -60,7 +60,7 @@ impl Arrangement {
     /// Returns the messages of the list in their order. `rows` are those that match its filter.
     pub fn arrange(&self, mut rows: Vec<&MessageRow>, snapshot: &MailSnapshot<'_>) -> Result<Vec<NoteId>> {
         if self.collapsed_to == Some(CollapsedTo::Newest) {
-            rows.sort_unstable_by(|a, b| newest_first(a, b));
+            RowOrder::newest_first().sort(&mut rows, snapshot)?;
             keep_first_of_threads(&mut rows);
         }
         self.order.sort(&mut rows, snapshot)?;
@@ -71,7 +71,8 @@ impl Arrangement {
     }
 }
 
-fn keep_first_of_threads(rows: &mut Vec<&MessageRow>) {
+/// Keeps the first message of each thread.
+pub fn keep_first_of_threads(rows: &mut Vec<&MessageRow>) {
     let mut threads = HashSet::with_capacity(rows.len());
     rows.retain(|row| threads.insert(&*row.thread));
 }
@@ -94,21 +95,21 @@ impl ListDefinition {
     fn entries(&self, table: &MessageTable, note: NoteId, threads: &[Arc<str>]) -> Vec<NoteId> {
         let is_entry = |row: &&MessageRow| self.filter.matches(row, table);
         let Arrangement { order, collapsed_to } = &self.arrangement;
-        if collapsed_to.is_none() && !self.filter.depends_on_threads() {
+        let newest_first = RowOrder::newest_first();
+        let only_first_by = collapsed_to.map(|message| match message {
+            CollapsedTo::First => order,
+            CollapsedTo::Newest => &newest_first,
+        });
+        if only_first_by.is_none() && !self.filter.depends_on_threads() {
             return table.row(note).filter(is_entry).map(|row| row.note).into_iter().collect();
         }
         let mut entries = Vec::new();
         for thread in threads {
             let rows = table.thread(thread).filter(is_entry);
-            let only = match collapsed_to {
-                None => {
-                    entries.extend(rows.map(|row| row.note));
-                    continue;
-                }
-                Some(CollapsedTo::First) => rows.min_by(|a, b| order.compare(a, b)),
-                Some(CollapsedTo::Newest) => rows.min_by(|a, b| newest_first(a, b)),
-            };
-            entries.extend(only.map(|row| row.note));
+            match only_first_by {
+                Some(order) => entries.extend(rows.min_by(|a, b| order.compare(a, b)).map(|row| row.note)),
+                None => entries.extend(rows.map(|row| row.note)),
+            }
         }
         entries
     }

@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use base::NoteId;
 
 use super::MessageRow;
-use super::sort_texts::SortTexts;
+use super::sort_texts::read_sort_texts;
 use crate::casemap::Collation;
 use crate::error::Result;
 use crate::mailbox::MailSnapshot;
@@ -146,14 +146,4 @@ impl RowOrder {
         }
         Ok(())
     }
-}
-
-/// Compares two messages by the time of receipt, the newest first.
-pub(super) fn newest_first(a: &MessageRow, b: &MessageRow) -> Ordering {
-    b.received.cmp(&a.received).then(a.note.cmp(&b.note))
-}
-
-/// Reads the texts by which messages are sorted, for those that have none yet. The texts of damaged messages are empty.
-pub fn read_sort_texts<'r>(rows: impl IntoIterator<Item = &'r MessageRow>, snapshot: &MailSnapshot<'_>) -> Result<()> {
-    SortTexts::read_missing(rows, snapshot)
 }

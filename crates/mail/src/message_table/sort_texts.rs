@@ -49,41 +49,6 @@ impl SortTexts {
         texts
     }
 
-    /// Reads the texts of those messages that have none yet. The texts of damaged messages are empty; the damage
-    /// is reported when the message is shown.
-    pub(super) fn read_missing<'r>(
-        rows: impl IntoIterator<Item = &'r MessageRow>,
-        snapshot: &MailSnapshot<'_>,
-    ) -> Result<()> {
-        let missing = rows.into_iter().filter(|row| row.sort_texts.get().is_none());
-        let missing: HashMap<NoteId, &MessageRow> = missing.map(|row| (row.note, row)).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let mut notes: Vec<NoteId> = missing.keys().copied().collect();
-        notes.sort_unstable();
-        let mut composed = Vec::new();
-        let read = snapshot.reading().for_each_summary(notes, &mut |header, items| {
-            let Some(row) = missing.get(&header.note) else { return Ok(true) };
-            if header.flags.contains(NoteFlags::COMPOSED) {
-                composed.push(*row);
-            } else {
-                row.keep_sort_texts(Self::of_items(items.iter().cloned()));
-            }
-            Ok(true)
-        });
-        // A damaged summary ends the scan, so the messages after it are opened.
-        match read.map_err(Error::from) {
-            Ok(()) => {}
-            Err(error) if error.is_damage() => composed.extend(missing.into_values()),
-            Err(error) => return Err(error),
-        }
-        for row in composed.into_iter().filter(|row| row.sort_texts.get().is_none()) {
-            row.keep_sort_texts(Self::of_message(row.note, snapshot)?);
-        }
-        Ok(())
-    }
-
     fn of_message(note: NoteId, snapshot: &MailSnapshot<'_>) -> Result<Self> {
         match snapshot.message(note) {
             Ok(Some(message)) => Ok(Self::of_header(message.header())),
@@ -97,6 +62,38 @@ impl SortTexts {
         let items = summary_items(header);
         Self::of_items(items.iter().map(notes::Item::as_borrowed))
     }
+}
+
+/// Reads the texts by which messages are sorted, of those that have none yet. The texts of damaged messages are empty;
+/// the damage is reported when the message is shown.
+pub fn read_sort_texts<'r>(rows: impl IntoIterator<Item = &'r MessageRow>, snapshot: &MailSnapshot<'_>) -> Result<()> {
+    let missing = rows.into_iter().filter(|row| row.sort_texts.get().is_none());
+    let missing: HashMap<NoteId, &MessageRow> = missing.map(|row| (row.note, row)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut notes: Vec<NoteId> = missing.keys().copied().collect();
+    notes.sort_unstable();
+    let mut composed = Vec::new();
+    let read = snapshot.reading().for_each_summary(notes, &mut |header, items| {
+        let Some(row) = missing.get(&header.note) else { return Ok(true) };
+        if header.flags.contains(NoteFlags::COMPOSED) {
+            composed.push(*row);
+        } else {
+            row.keep_sort_texts(SortTexts::of_items(items.iter().cloned()));
+        }
+        Ok(true)
+    });
+    // A damaged summary ends the scan, so the messages after it are opened.
+    match read.map_err(Error::from) {
+        Ok(()) => {}
+        Err(error) if error.is_damage() => composed.extend(missing.into_values()),
+        Err(error) => return Err(error),
+    }
+    for row in composed.into_iter().filter(|row| row.sort_texts.get().is_none()) {
+        row.keep_sort_texts(SortTexts::of_message(row.note, snapshot)?);
+    }
+    Ok(())
 }
 
 fn first_name(value: &ItemValueRef<'_>) -> String {
