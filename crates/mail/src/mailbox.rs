@@ -8,6 +8,7 @@
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | `composed_message` | the message that stands for a document without one |
 //! | `ready_message` | a message that is about to be put into a mailbox |
+//! | `settings`, `subscriptions` | the settings note; the mailboxes that a person is subscribed to |
 //! | `quota` | the usage of a mail file, and its quota |
 //! | `head_cache`, `profile_cache` | the caches of message heads and of profile documents |
 //! | [`flags`] | flags and keywords by name |
@@ -29,6 +30,8 @@ pub mod places;
 mod profile_cache;
 mod quota;
 pub(crate) mod ready_message;
+pub(crate) mod settings;
+mod subscriptions;
 pub mod utf7;
 
 pub use file::{CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, StoreOutcome, restore_default_folders};

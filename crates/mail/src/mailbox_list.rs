@@ -53,7 +53,7 @@ pub struct Mailbox {
     pub role: Option<&'static str>,
     /// The position among others.
     pub sort_order: u64,
-    /// `true` if the owner has subscribed to it.
+    /// `true` if the caller has subscribed to it.
     pub is_subscribed: bool,
     /// `true` if it can hold messages.
     pub is_selectable: bool,

@@ -211,7 +211,7 @@ impl MessageTable {
     /// Updates the list of mailboxes. Returns `true` if mailboxes with messages have become visible or hidden, which
     /// the change log does not tell.
     fn must_rebuild(&mut self, snapshot: &MailSnapshot<'_>) -> Result<bool> {
-        if snapshot.design_modseq() == self.design_modseq {
+        if snapshot.design_modseq()? == self.design_modseq {
             return Ok(false);
         }
         let list = MailboxList::load(snapshot)?;
@@ -229,7 +229,7 @@ impl MessageTable {
         self.mailboxes = Arc::new(list.following(&before, snapshot.modseq()));
         // The trash may be another one.
         self.counts = None;
-        self.design_modseq = snapshot.design_modseq();
+        self.design_modseq = snapshot.design_modseq()?;
         Ok(false)
     }
 
@@ -238,7 +238,7 @@ impl MessageTable {
         let list = MailboxList::load(snapshot)?.starting(modseq);
         *self = Self {
             built: modseq,
-            design_modseq: snapshot.design_modseq(),
+            design_modseq: snapshot.design_modseq()?,
             email_modseq: modseq,
             thread_modseq: modseq,
             departures_since: modseq,

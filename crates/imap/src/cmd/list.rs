@@ -31,11 +31,8 @@ pub fn list(session: &mut Session, list: ListCommand, out: &mut ResponseWriter) 
     session.wait_for(snapshot.ticket());
     let reference = list.reference.as_str();
     let patterns = list.patterns.iter().map(|pattern| MailboxPattern::new(reference, pattern)).collect();
-    let statuses = list.returns.status.clone().map(|items| ListedStatuses {
-        items,
-        listed_design: snapshot.design_modseq(),
-        pending: None,
-    });
+    let listed_design = snapshot.design_modseq()?;
+    let statuses = list.returns.status.clone().map(|items| ListedStatuses { items, listed_design, pending: None });
     Ok(CommandOutcome::Job(Box::new(ListJob {
         walk: ListWalk::new(load_hierarchy(&snapshot)?, patterns, ListCriteria::List(list.selection)),
         selection: list.selection,
@@ -115,7 +112,7 @@ impl ListedStatuses {
         out: &mut ResponseWriter,
     ) -> Result<bool> {
         let Some(mut pending) = self.pending.take() else { return Ok(true) };
-        if snapshot.design_modseq() != self.listed_design && !pending.is_current(snapshot)? {
+        if snapshot.design_modseq()? != self.listed_design && !pending.is_current(snapshot)? {
             return Ok(true);
         }
         match pending.write((session, snapshot), &self.items, budget, out) {

@@ -86,7 +86,7 @@ impl NotifyWatch {
             groups: EventGroups::new(groups),
             mailboxes: BTreeMap::new(),
             reported_modseq: snapshot.modseq(),
-            reported_design: snapshot.design_modseq(),
+            reported_design: snapshot.design_modseq()?,
             comparison: None,
             pushed_modseq: snapshot.modseq(),
             unannounced_uids: None,
@@ -120,7 +120,7 @@ impl NotifyWatch {
         (snapshot, timer): (&MailSnapshot<'_>, &SliceTimer),
         out: &mut ResponseWriter,
     ) -> Result<ReportProgress> {
-        if snapshot.design_modseq() != self.reported_design {
+        if snapshot.design_modseq()? != self.reported_design {
             self.report_names(snapshot, out)?;
         }
         self.compare(snapshot, &mut |watched| {
@@ -205,7 +205,7 @@ impl NotifyWatch {
             let status = known.and_then(|known| known.status);
             mailboxes.insert(folder.id, ReportedMailbox { name: folder.name, subscribed, status });
         }
-        self.reported_design = snapshot.design_modseq();
+        self.reported_design = snapshot.design_modseq()?;
         Ok(())
     }
 

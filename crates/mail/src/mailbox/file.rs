@@ -11,8 +11,8 @@ use event_listener::EventListener;
 use notes::folder::derived_unid;
 use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, DatabaseSnapshot, Databases, FolderDesign, FullTextSchedule,
-    Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Note, NoteClass, OdsVersion, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, FolderDesign, FullTextSchedule, Identity, Item,
+    ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer, level,
 };
 use store::Ticket;
 
@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::limits::{
     APPEND_MESSAGES_MAX, CACHED_PROFILES_DEFAULT, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX,
     MAILBOX_LEVELS_MAX, MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN,
-    SUBSCRIPTIONS_BYTES_MAX, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
@@ -29,27 +28,8 @@ use crate::mailbox::places::move_place;
 use crate::mailbox::profile_cache::{ProfileCache, ProfileCacheStatistics};
 use crate::mailbox::quota::Quota;
 use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
+use crate::mailbox::subscriptions::{self, SUBSCRIPTIONS_ITEM};
 use crate::preferences::LockedPreferences;
-
-/// Returns the note with the user's settings, or `None` in a replica that has not received it yet.
-pub(crate) fn settings_note(snapshot: &DatabaseSnapshot<'_>) -> Result<Option<NoteId>> {
-    Ok(snapshot.find(MAIL_SETTINGS_UNID)?.or_else(|| old_settings_note(snapshot.database())))
-}
-
-/// Returns the note with the user's settings within a transaction.
-pub(crate) fn read_settings(writer: &mut Writer<'_, '_>) -> Result<Note> {
-    let found = writer.find(MAIL_SETTINGS_UNID)?.or_else(|| old_settings_note(writer.database()));
-    let note = found.map(|note| writer.note(note)).transpose()?.flatten();
-    note.ok_or(Error::Damaged("settings of the mail file"))
-}
-
-/// Returns the note with the user's settings in a mail file of an older structure.
-fn old_settings_note(database: &Database) -> Option<NoteId> {
-    (database.record().ods < OdsVersion::WITH_REVISIONS).then_some(OLD_MAIL_SETTINGS_NOTE)
-}
-
-/// The item of the profile note that lists the user's subscribed names.
-pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
 
 /// The item of a folder that holds its special use.
 pub const SPECIAL_USE_ITEM: &str = "$SpecialUse";
@@ -450,32 +430,16 @@ impl MailFile {
         Ok(ticket)
     }
 
-    /// Adds a name to the user's subscriptions. The mailbox need not exist.
+    /// Adds a name to the user's subscriptions. The owner may subscribe to a name without a mailbox.
     pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
         let name = check_name(name)?;
-        self.subscriptions_change(|names| {
-            if names.contains(&name) {
-                return Ok(false);
-            }
-            if names.len() >= SUBSCRIPTIONS_MAX {
-                return Err(notes::Error::Limit { what: "subscriptions", max: SUBSCRIPTIONS_MAX }.into());
-            }
-            names.push(name);
-            if names.iter().map(String::len).sum::<usize>() > SUBSCRIPTIONS_BYTES_MAX {
-                return Err(notes::Error::Limit { what: "bytes of subscriptions", max: SUBSCRIPTIONS_BYTES_MAX }.into());
-            }
-            Ok(true)
-        })
+        self.subscriptions_change(|names| subscriptions::add(names, name))
     }
 
     /// Removes a name from the user's subscriptions.
     pub fn folder_unsubscribe(&self, name: &str) -> Result<Ticket> {
         let name = canonical_name(name);
-        self.subscriptions_change(|names| {
-            let before = names.len();
-            names.retain(|known| *known != name);
-            Ok(names.len() < before)
-        })
+        self.subscriptions_change(|names| Ok(subscriptions::remove(names, &name)))
     }
 
     /// Puts messages into a mailbox. Returns UIDVALIDITY and their UIDs.
@@ -708,24 +672,18 @@ impl MailFile {
         Ok(found)
     }
 
-    /// Changes the owner's subscriptions, unless `change` returns `false`. They are in a design note, which Editors may
-    /// not change. So the server changes it on their behalf.
+    /// Changes the user's subscriptions, unless `change` returns `false`. Those of the owner are in a design note,
+    /// which Editors may not change. So the server changes it on their behalf.
     fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>) -> Result<bool>) -> Result<Ticket> {
         let database = self.access.database();
-        self.require_editor()?;
-        let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
-        let ((), ticket) = self.write_as(&itself, |writer| {
-            let profile = read_settings(writer)?;
-            let mut names = profile.item(SUBSCRIPTIONS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
-            if !change(&mut names)? {
-                return Ok(());
+        let ((), ticket) = match subscriptions::personal_of(database, &*self.access.grant()?) {
+            Some(person) => self.write(|writer| subscriptions::change_personal(writer, &person, change))?,
+            None => {
+                self.require_editor()?;
+                let itself = database.authorize(&Arc::new(Identity::local_server("")))?;
+                self.write_as(&itself, |writer| subscriptions::change_settings(writer, change))?
             }
-            let mut items = profile.items;
-            items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
-            items.push(Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names)));
-            writer.note_update(profile.header.note, profile.header.revision(), &items, &[])?;
-            Ok(())
-        })?;
+        };
         Ok(ticket)
     }
 }

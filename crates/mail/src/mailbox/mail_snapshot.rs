@@ -17,11 +17,11 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
-use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::{HeadCache, SizedVersion};
 use crate::mailbox::profile_cache::ProfileCache;
 use crate::mailbox::quota::Quota;
+use crate::mailbox::subscriptions;
 use crate::message::MESSAGE_ID_ITEM;
 use crate::mime::MimeSource;
 use crate::mime::message_id::message_ids;
@@ -210,11 +210,10 @@ impl<'f> MailSnapshot<'f> {
         self.known_to_client(modseq.saturating_sub(1)).is_none_or(|known| change > known)
     }
 
-    /// Returns the modseq of the last change of a mailbox's name or properties, of the subscriptions, or of the ACL.
-    /// While it is the same, so are [`MailSnapshot::folders`] and [`MailSnapshot::subscriptions`].
-    #[must_use]
-    pub fn design_modseq(&self) -> Modseq {
-        self.reading.counters().design_modseq
+    /// Returns the modseq of the last change of a mailbox's name or properties, of the user's subscriptions, or of the
+    /// ACL. While it is the same, so are [`MailSnapshot::folders`] and [`MailSnapshot::subscriptions`].
+    pub fn design_modseq(&self) -> Result<Modseq> {
+        Ok(self.reading.counters().design_modseq.max(subscriptions::personal_modseq(&self.reading)?))
     }
 
     /// Returns the mailboxes, the inbox first and the others by name.
@@ -237,13 +236,10 @@ impl<'f> MailSnapshot<'f> {
         Ok(designs.iter().find(|design| design.view == id).map(folder))
     }
 
-    /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
+    /// Returns the names that the user is subscribed to. Those of the owner include names of mailboxes that do not
+    /// exist.
     pub fn subscriptions(&self) -> Result<HashSet<String>> {
-        let note = settings_note(&self.reading)?;
-        let summary = note.map(|note| self.reading.summary(note)).transpose()?.flatten();
-        let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        Ok(notes::item::find_item(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
-            .map_or_else(HashSet::new, |item| item.value.texts().iter().cloned().collect()))
+        subscriptions::names(&self.reading)
     }
 
     /// Returns the status of a mailbox.

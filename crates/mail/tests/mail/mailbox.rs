@@ -1,5 +1,6 @@
 //! Tests of mail files over the in-memory engine: mailboxes, messages, flags, copies, moves, changes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
@@ -13,7 +14,8 @@ use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, DatabaseOptions, DatabaseRecord, Databases, Item, ItemValue, Marks, NoteHeader, OdsVersion, level,
+    Access, AclEntry, AclLevel, DatabaseOptions, DatabaseRecord, Databases, Item, ItemValue, Marks, NoteHeader,
+    OdsVersion, level,
 };
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
@@ -534,6 +536,40 @@ fn subscription_that_changes_nothing_is_not_written() {
     file.folder_subscribe("Y").unwrap();
     file.folder_unsubscribe("Z").unwrap();
     assert_eq!(file.database().modseq(), before);
+}
+
+#[test]
+fn persons_have_subscriptions_of_their_own_in_mail_files_of_others() {
+    let mail = mail();
+    let file = ann(&mail);
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let access: Access<level::Depositor> = file.database().authorize(&itself).expect("the server has access");
+    let mut acl = (*file.snapshot().unwrap().reading().acl()).clone();
+    acl.entries.push(AclEntry::new("bob@acme.test", AclLevel::Author));
+    let accesses = [&access];
+    let mut transaction = mail.databases().transaction(&accesses).unwrap();
+    transaction.writer(0).acl_set(acl).unwrap();
+    transaction.commit().unwrap();
+    let bobs = mail.open("mail/ann.nsf", &Arc::new(notes::Identity::person("bob@acme.test"))).unwrap();
+    let names = |file: &MailFile| file.snapshot().unwrap().subscriptions().unwrap();
+    let modseq = |file: &MailFile| file.snapshot().unwrap().design_modseq().unwrap();
+
+    assert_eq!(names(&bobs).len(), 0);
+    let before = [modseq(&file), modseq(&bobs)];
+    bobs.folder_subscribe("Archive").unwrap();
+    bobs.folder_subscribe("Junk").unwrap();
+    assert_eq!(modseq(&file), before[0]);
+    assert!(modseq(&bobs) > before[1]);
+    file.folder_unsubscribe("Archive").unwrap();
+    assert!(!names(&file).contains("Archive") && names(&bobs).contains("Archive"));
+
+    // They follow the mailbox, and have no other names.
+    file.folder_rename("Archive", "Old").unwrap();
+    file.folder_delete("Junk").unwrap();
+    assert_eq!(names(&bobs), HashSet::from(["Old".to_owned()]));
+    assert!(matches!(bobs.folder_subscribe("Nothing"), Err(mail::Error::NoMailbox(_))));
+    bobs.folder_unsubscribe("Old").unwrap();
+    assert_eq!(names(&bobs).len(), 0);
 }
 
 #[test]
