@@ -13,7 +13,7 @@ use mail::mailbox::Message;
 use mail::mailbox_list::MailboxList;
 use mail::message_table::{MessageRow, MessageTable, RowFilter};
 use mail::mime::{MimeSource, header};
-use mail::search_texts::{find_in_addresses, find_in_body, find_in_field, folded_value};
+use mail::search_texts::{BodyTexts, find_in_addresses, find_in_body, find_in_field, folded_value};
 use notes::Keywords;
 use search::{ExcludedNotes, FullTextIndex, NotePart, SubstringKey};
 use serde_json::Value;
@@ -299,7 +299,7 @@ fn has_words(message: &Message<'_>, part: TextPart, words: &[Word]) -> mail::Res
         });
     }
     if !left.is_empty() && (is_anywhere || part == TextPart::Body) {
-        find_in_body(message, &mut |text| {
+        find_in_body(message, BodyTexts::Displayed, &mut |text| {
             left.retain(|word| !is_in(word.finder(), text));
             left.is_empty()
         })?;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
 use crate::mime::{MimeSource, PartKind, text, transfer_encoding};
-use crate::search_texts::{ADDRESS_FIELDS, INDEXED_FIELDS, find_in_addresses, find_in_body, find_in_field};
+use crate::search_texts::{ADDRESS_FIELDS, BodyTexts, INDEXED_FIELDS, find_in_addresses, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;
@@ -74,7 +74,7 @@ fn read_imap_texts(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
         let find = if ADDRESS_FIELDS.contains(&name) { find_in_addresses } else { find_in_field };
         find(message.header(), name, &mut |text| !out.add_substring_text(NotePart::Header, text));
     }
-    find_in_body(message, &mut |text| !out.add_substring_text(NotePart::Body, text))?;
+    find_in_body(message, BodyTexts::All, &mut |text| !out.add_substring_text(NotePart::Body, text))?;
     out.mark_complete();
     Ok(())
 }

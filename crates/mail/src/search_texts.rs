@@ -4,9 +4,9 @@
 //! same texts. A [`BodyTextReader`] returns those of the body in pieces. The texts of the header are its decoded
 //! fields, with or without their names, and for the keys that search addresses also the addresses as ENVELOPE shows
 //! them. The texts of the body are the decoded texts of the parts, the headers of messages within it and the names of
-//! its files. HTML is included twice, as source and as displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a
-//! part are decoded, and the character set of a longer text is guessed for each of its pieces if the part does not name
-//! it.
+//! its files. HTML is included twice, as source and as displayed text; [`BodyTexts::Displayed`] leaves the source out.
+//! At most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded, and the character set of a longer text is guessed for
+//! each of its pieces if the part does not name it.
 //!
 //! [`SEARCH_PART_BYTES_MAX`]: crate::limits::SEARCH_PART_BYTES_MAX
 
@@ -44,6 +44,15 @@ pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&st
     })
 }
 
+/// The texts of a body that a search examines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyTexts {
+    /// All texts, with the source of HTML parts, as IMAP searches.
+    All,
+    /// The texts that people see: HTML parts as they are displayed (RFC 8621 §4.4.1).
+    Displayed,
+}
+
 /// Returns `true` if `is_right` accepts a text of the body. It is called for one text after another until it returns
 /// `true`.
 ///
@@ -52,6 +61,7 @@ pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&st
 /// Returns the errors of the source.
 pub fn find_in_body<S: MimeSource + ?Sized>(
     source: &S,
+    texts: BodyTexts,
     is_right: &mut dyn FnMut(&str) -> bool,
 ) -> Result<bool, S::Error> {
     let mut reader = BodyTextReader::default();
@@ -59,12 +69,14 @@ pub fn find_in_body<S: MimeSource + ?Sized>(
     let mut text = String::new();
     let mut displayed = String::new();
     while reader.read(source, &mut piece)? {
-        text.push_str(&piece.text);
+        if texts == BodyTexts::All || !piece.is_html {
+            text.push_str(&piece.text);
+        }
         displayed.push_str(&piece.displayed);
         if !piece.is_last {
             continue;
         }
-        if is_right(&text) || (!displayed.is_empty() && is_right(&displayed)) {
+        if [&text, &displayed].into_iter().any(|text| !text.is_empty() && is_right(text)) {
             return Ok(true);
         }
         text.clear();

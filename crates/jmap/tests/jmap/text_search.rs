@@ -61,3 +61,24 @@ fn an_index_does_not_change_the_result() {
     }
     assert!(found > 100, "the filters find {found} messages");
 }
+
+#[test]
+fn words_of_html_that_is_not_displayed_are_not_found() {
+    let html = "Subject: page\r\nMIME-Version: 1.0\r\nContent-Type: text/html\r\n\r\n<html><head><title>heading</title>\
+                <style>.styled{}</style></head><body class=\"attribute\"><!-- remark --><script>code()</script>\
+                <p>vis<b>ible</b></p></body></html>\r\n";
+    for world in [World::new(), World::with_index()] {
+        world.deliver("alice", "INBOX", html.as_bytes());
+        world.update_index("alice");
+        let total = |filter: Value| {
+            let query = json!({ "accountId": "Aalice", "filter": filter, "calculateTotal": true });
+            world.call("alice", "Email/query", query)["total"].clone()
+        };
+        for name in ["text", "body"] {
+            assert_eq!(total(json!({ name: "visible" })), 1);
+            for hidden in ["heading", "styled", "attribute", "remark", "code", "body", "<p>"] {
+                assert_eq!(total(json!({ name: hidden })), 0, "{name} {hidden}");
+            }
+        }
+    }
+}

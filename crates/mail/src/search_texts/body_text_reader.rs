@@ -24,6 +24,8 @@ pub struct BodyPiece {
     pub text: String,
     /// The text that an HTML part displays.
     pub displayed: String,
+    /// `true` if the text is the source of an HTML part.
+    pub is_html: bool,
     /// `true` if the texts end with this piece. The next piece then belongs to other texts.
     pub is_last: bool,
 }
@@ -59,6 +61,7 @@ impl BodyTextReader {
     pub fn read<S: MimeSource + ?Sized>(&mut self, source: &S, piece: &mut BodyPiece) -> Result<bool, S::Error> {
         piece.text.clear();
         piece.displayed.clear();
+        piece.is_html = false;
         piece.is_last = true;
         let parts = source.structure().parts();
         while let Some(part) = parts.get(self.part) {
@@ -171,6 +174,7 @@ impl TextPartReader {
             self.folder.finish(&mut piece.text);
         }
         let Some((html, folder)) = &mut self.displayed else { return };
+        piece.is_html = true;
         let mut displayed = String::new();
         html.push(text, &mut displayed);
         if piece.is_last {

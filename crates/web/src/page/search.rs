@@ -14,7 +14,7 @@ use base::{Uid, ViewId};
 use mail::casemap::Needle;
 use mail::mailbox::{MailSnapshot, Message};
 use mail::mime::MimeSource as _;
-use mail::search_texts::{find_in_addresses, find_in_body, find_in_field};
+use mail::search_texts::{BodyTexts, find_in_addresses, find_in_body, find_in_field};
 use notes::FolderEntry;
 use search::{ExcludedNotes, FullTextIndex, NotePart, SubstringKey};
 
@@ -293,7 +293,7 @@ impl Search {
         if missing.is_empty() || !self.scope.has_body() {
             return Ok(missing.is_empty());
         }
-        find_in_body(message, &mut |text| {
+        find_in_body(message, BodyTexts::Displayed, &mut |text| {
             missing.retain(|word| word.finder().find(text.as_bytes()).is_none());
             missing.is_empty()
         })
