@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use base::sync::{Mutex, MutexGuard};
-use mail::mailbox::{MailFile, MailSnapshot};
+use mail::mailbox::{MailFile, MailSnapshot, Message};
 use mail::message_table::{MessageRow, MessageTable};
 use notes::Grant;
 
@@ -86,13 +86,17 @@ impl AccountView<'_> {
 
     /// Returns the whole message of a row, or `None` if it is hidden or damaged.
     pub fn raw(&self, row: &MessageRow) -> MethodResult<Option<Vec<u8>>> {
-        let read = || -> mail::Result<Option<Vec<u8>>> {
-            match self.snapshot.message(row.note)? {
-                Some(message) => message.raw().map(Some),
-                None => Ok(None),
-            }
-        };
-        match read() {
+        self.read_message(row, |message| message.raw())
+    }
+
+    /// Returns what `read` returns for the message of a row, or `None` if it is hidden or damaged.
+    pub fn read_message<T>(
+        &self,
+        row: &MessageRow,
+        read: impl FnOnce(&Message<'_>) -> mail::Result<T>,
+    ) -> MethodResult<Option<T>> {
+        let message = self.snapshot.message(row.note);
+        match message.and_then(|message| message.as_ref().map(read).transpose()) {
             Err(error) if error.is_damage() => {
                 tracing::error!(%error, email = %row.email_id, "a message cannot be read");
                 Ok(None)

@@ -4,7 +4,8 @@
 //! ([`crate::email::part_blob_id`]). A blob exists for a caller if the account is open to it and it can see the
 //! message, or has uploaded the blob itself. Everything else is not found.
 //!
-//! Uploads arrive in pieces ([`receive_piece`], [`finish_upload`]), one job of a worker each, and are read in ranges.
+//! Uploads arrive in pieces ([`receive_piece`], [`finish_upload`]), one job of a worker each. Uploads, messages and
+//! most parts are read in ranges ([`StoredBlob`]).
 //!
 //! A download is never shown as a page of the server: [`safe_media_type`] names a type that browsers do not execute.
 
@@ -13,13 +14,18 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use http::content::slice_of;
+use mail::mailbox::Message;
+use mail::message_table::MessageRow;
+use mail::mime::{InMemoryMessage, MimeSource, parse};
 use serde_json::{Value, json};
 use store::Ticket;
 
 use crate::account::Account;
 use crate::backend::{Caller, Services};
-use crate::email::{ComposeBlobs, part_content, split_part_blob_id};
+use crate::email::{ComposeBlobs, LocatedPart, located_part, part_content, split_part_blob_id};
 use crate::error::{MethodError, MethodResult};
+use crate::limits::TRANSFER_PIECE_BYTES;
+use crate::stored_blob::StoredBlob;
 use crate::uploads::{ArrivingUpload, FoundUpload, StoredUpload, UploadOwner, clean_media_type};
 
 /// The content of a blob.
@@ -36,8 +42,17 @@ pub struct OpenedBlob {
 /// A blob that a caller may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundBlob {
-    /// A message or a part of one, which is read as a whole.
+    /// A part of a message that must be decoded, which is read as a whole.
     Whole(OpenedBlob),
+    /// A message or a part of one, of which any range can be read.
+    Stored {
+        /// The bytes.
+        blob: StoredBlob,
+        /// The media type, as the sender declared it.
+        media_type: String,
+        /// The name of the file.
+        name: Option<String>,
+    },
     /// An upload, of which any range can be read.
     Upload(FoundUpload),
 }
@@ -48,6 +63,7 @@ impl FoundBlob {
     pub fn size(&self) -> u64 {
         match self {
             Self::Whole(blob) => blob.bytes.len() as u64,
+            Self::Stored { blob, .. } => blob.size(),
             Self::Upload(upload) => upload.size,
         }
     }
@@ -56,16 +72,17 @@ impl FoundBlob {
     #[must_use]
     pub fn media_type(&self) -> &str {
         match self {
-            Self::Whole(blob) => &blob.media_type,
+            Self::Whole(OpenedBlob { media_type, .. }) | Self::Stored { media_type, .. } => media_type,
             Self::Upload(upload) => &upload.media_type,
         }
     }
 
     /// Returns the bytes of the blob that lie within a range. Returns `None` if the blob was removed since it was
     /// found.
-    pub fn read(&self, services: &Services, range: Range<u64>) -> MethodResult<Option<Bytes>> {
+    pub fn read(&self, services: &Services, caller: &Caller, range: Range<u64>) -> MethodResult<Option<Bytes>> {
         match self {
             Self::Whole(blob) => Ok(Some(slice_of(&blob.bytes, range))),
+            Self::Stored { blob, .. } => blob.read(services, caller, range),
             Self::Upload(upload) => Ok(services.uploads.read(upload, range)?.map(Bytes::from)),
         }
     }
@@ -108,29 +125,27 @@ impl<'r> BlobReader<'r> {
 
     /// Reads a blob that was found as a whole. Returns `None` if it was removed since then.
     pub fn read_found(&self, found: FoundBlob) -> MethodResult<Option<OpenedBlob>> {
-        let upload = match found {
-            FoundBlob::Whole(blob) => return Ok(Some(blob)),
-            FoundBlob::Upload(upload) => upload,
-        };
-        let bytes = self.services.uploads.read(&upload, 0..upload.size)?;
-        let media_type = upload.media_type;
-        Ok(bytes.map(|bytes| OpenedBlob { bytes: bytes.into(), media_type, name: None }))
+        let bytes = found.read(self.services, self.caller, 0..found.size())?;
+        let with = |media_type, name| bytes.map(|bytes| OpenedBlob { bytes, media_type, name });
+        Ok(match found {
+            FoundBlob::Whole(blob) => Some(blob),
+            FoundBlob::Stored { media_type, name, .. } => with(media_type, name),
+            FoundBlob::Upload(upload) => with(upload.media_type, None),
+        })
     }
 
     /// Finds a blob. Returns `None` if it does not exist for the caller.
     pub fn find(&self, blob_id: &str) -> MethodResult<Option<FoundBlob>> {
         if let Some((whole, part)) = split_part_blob_id(blob_id) {
-            let Some(whole) = self.read(whole)? else { return Ok(None) };
-            let content = part_content(&whole.bytes, part);
-            return Ok(content.map(|content| {
-                let bytes = content.bytes.into();
-                FoundBlob::Whole(OpenedBlob { bytes, media_type: content.media_type, name: content.name })
-            }));
+            return self.part(whole, part);
         }
         if !blob_id.starts_with('B') {
             return Ok(self.uploaded(blob_id).map(FoundBlob::Upload));
         }
-        Ok(self.message(blob_id)?.map(FoundBlob::Whole))
+        self.in_message(blob_id, |row, message| {
+            let blob = StoredBlob::of_message(self.account, row, message);
+            Ok(FoundBlob::Stored { blob, media_type: "message/rfc822".to_owned(), name: None })
+        })
     }
 
     /// Returns `true` if a blob is an upload of the caller.
@@ -139,15 +154,42 @@ impl<'r> BlobReader<'r> {
         self.uploaded(blob_id).is_some()
     }
 
-    fn message(&self, blob_id: &str) -> MethodResult<Option<OpenedBlob>> {
+    /// Finds a part of a blob. If the blob is a message of the account, nothing else of it is read.
+    fn part(&self, whole_id: &str, number: u32) -> MethodResult<Option<FoundBlob>> {
+        let found = self.in_message(whole_id, |row, message| match located_part(message.structure(), number) {
+            Some(part) => self.part_in((row, message), part).map(Some),
+            None => Ok(None),
+        })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let Some(whole) = self.read(whole_id)? else { return Ok(None) };
+        let structure = parse(&whole.bytes);
+        let Some(part) = located_part(&structure, number) else { return Ok(None) };
+        let Ok(bytes) = part_content(&InMemoryMessage::new(&whole.bytes, &structure), part.index);
+        Ok(Some(whole_part(bytes, part)))
+    }
+
+    fn part_in(&self, (row, message): (&MessageRow, &Message<'_>), part: LocatedPart) -> mail::Result<FoundBlob> {
+        let described = &message.structure().parts()[part.index];
+        if let Some(blob) = StoredBlob::of_part((self.account, row), message, described)? {
+            return Ok(FoundBlob::Stored { blob, media_type: part.media_type, name: part.name });
+        }
+        Ok(whole_part(part_content(message, part.index)?, part))
+    }
+
+    /// Returns what `read` returns for the message with a blob id, or `None` if there is none.
+    fn in_message<T>(
+        &self,
+        blob_id: &str,
+        read: impl FnOnce(&MessageRow, &Message<'_>) -> mail::Result<T>,
+    ) -> MethodResult<Option<T>> {
         let Some(rest) = blob_id.strip_prefix('B') else { return Ok(None) };
         let email_id = format!("M{}", rest.replace('_', "-"));
         let view = self.account.view()?;
         self.wait_for(view.snapshot.ticket());
         let Some(row) = view.table.email(&email_id).filter(|row| row.blob_id() == blob_id) else { return Ok(None) };
-        let raw = view.raw(row)?;
-        let media_type = "message/rfc822".to_owned();
-        Ok(raw.map(|raw| OpenedBlob { bytes: raw.into(), media_type, name: None }))
+        view.read_message(row, |message| read(row, message))
     }
 
     fn uploaded(&self, blob_id: &str) -> Option<FoundUpload> {
@@ -159,6 +201,10 @@ impl<'r> BlobReader<'r> {
     fn wait_for(&self, ticket: Ticket) {
         self.ticket.set(self.ticket.get().max(ticket));
     }
+}
+
+fn whole_part(bytes: Vec<u8>, part: LocatedPart) -> FoundBlob {
+    FoundBlob::Whole(OpenedBlob { bytes: bytes.into(), media_type: part.media_type, name: part.name })
 }
 
 impl ComposeBlobs for BlobReader<'_> {
@@ -253,10 +299,16 @@ pub(crate) fn copy_to(
     let owner = owner(caller, account);
     match blob {
         FoundBlob::Upload(upload) => Ok(services.uploads.copy(&upload, owner)?),
-        FoundBlob::Whole(blob) => {
+        other => {
             let mut arriving = services.uploads.begin();
-            arriving.add(&blob.bytes)?;
-            Ok(Some(arriving.store(owner, &blob.media_type)?))
+            let mut start = 0;
+            while start < other.size() {
+                let next = other.size().min(start + TRANSFER_PIECE_BYTES as u64);
+                let Some(piece) = other.read(services, caller, start..next)? else { return Ok(None) };
+                arriving.add(&piece)?;
+                start = next;
+            }
+            Ok(Some(arriving.store(owner, other.media_type())?))
         }
     }
 }

@@ -7,9 +7,9 @@
 //! | [`compose`](mod@compose) | the message that Email/set create describes |
 //! | [`snippet`](mod@snippet) | highlighted sections of texts for SearchSnippet |
 //!
-//! Everything here is pure: bytes and JSON in, JSON and bytes out. Ids, mailboxes, keywords and blobs come from the
-//! caller. A message is parsed once per object. Any bytes are a message; a damaged one yields the parts that can be
-//! recognized. `mail::mime` bounds the number and the depth of parts.
+//! Everything here is pure: messages and JSON in, JSON and bytes out. Ids, mailboxes, keywords and blobs come from the
+//! caller. Any bytes are a message; a damaged one yields the parts that can be recognized. `mail::mime` bounds the
+//! number and the depth of parts.
 //!
 //! An encapsulated message is a leaf here, because RFC 8621 shows it as an attachment. Email/parse opens it.
 
@@ -24,11 +24,13 @@ mod body_value;
 mod charset;
 mod header_form;
 mod header_text;
-mod parsed;
+mod part_reader;
+mod part_tree;
 
 pub use compose::{ComposeBlobs, ComposeDefaults, ComposeError, compose};
 pub use object::{
-    EmailMetadata, PartContent, email_object, has_attachment, part_blob_id, part_content, preview, split_part_blob_id,
+    EmailMetadata, LocatedPart, email_object, has_attachment, located_part, metadata_object, part_blob_id,
+    part_content, split_part_blob_id,
 };
 pub use property::{BodyOptions, BodyProperty, EmailProperty, HeaderForm, HeaderProperty};
 pub use snippet::{searchable_body_text, snippet};

@@ -268,7 +268,7 @@ impl Test {
         }
         let Some(message) = candidate.message()? else { return Ok(false) };
         Ok(match self {
-            Self::HasAttachment(wanted) => email::has_attachment(&message.raw()?) == *wanted,
+            Self::HasAttachment(wanted) => email::has_attachment(message.structure()) == *wanted,
             Self::Text(part, words) => has_words(message, *part, words)?,
             Self::Header(name, text) => {
                 let mut fields = header::fields(message.header()).filter(|field| field.is(name));

@@ -13,7 +13,7 @@
 //! | [`mod@email`] | the properties of Email, composing and excerpts: pure |
 //! | [`profile`], [`identities`], [`quota`] | profile documents with settings; the identities of senders; the quota |
 //! | [`principal`], [`owned_accounts`] | people and groups, and their accounts |
-//! | [`blob`], [`uploads`] | downloads and uploads |
+//! | [`blob`], [`stored_blob`], [`uploads`] | downloads and uploads |
 //! | [`submission`](mod@submission), [`envelope`] | sent messages, and their envelopes |
 //! | [`disposition`] | notifications that a message was displayed, as objects |
 //! | [`mod@session`], [`push`], [`type_selection`] | the Session object; the states of accounts; types of push |
@@ -68,6 +68,7 @@ pub mod service;
 pub mod session;
 pub mod sort;
 pub mod state;
+pub mod stored_blob;
 pub mod stored_email;
 pub mod strict_json;
 pub mod submission;

@@ -4,7 +4,7 @@ use mail::message_table::MessageRow;
 use serde_json::Value;
 
 use crate::account::AccountView;
-use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object};
+use crate::email::{BodyOptions, EmailMetadata, EmailProperty, email_object, metadata_object};
 use crate::error::MethodResult;
 use crate::keyword;
 
@@ -17,10 +17,10 @@ pub fn object_of(
 ) -> MethodResult<Option<Value>> {
     let metadata = metadata_of(view, row);
     if properties.iter().all(EmailProperty::is_metadata) {
-        return Ok(Some(Value::Object(email_object(&[], &metadata, properties, options))));
+        return Ok(Some(Value::Object(metadata_object(&metadata, properties))));
     }
-    let raw = view.raw(row)?;
-    Ok(raw.map(|raw| Value::Object(email_object(&raw, &metadata, properties, options))))
+    let object = view.read_message(row, |message| email_object(message, &metadata, properties, options))?;
+    Ok(object.map(Value::Object))
 }
 
 fn metadata_of(view: &AccountView<'_>, row: &MessageRow) -> EmailMetadata {

@@ -105,6 +105,10 @@ impl MimeSource for OpenedMessage<'_> {
     fn range(&self, range: Range<u64>) -> mail::Result<Cow<'_, [u8]>> {
         self.0.range(range)
     }
+
+    fn preview(&self) -> mail::Result<String> {
+        self.0.preview()
+    }
 }
 
 impl message::MessageSource for OpenedMessage<'_> {

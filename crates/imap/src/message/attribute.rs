@@ -3,7 +3,6 @@
 //! FLAGS, UID and MODSEQ are not handled here, because the session decides when and in what form they are sent.
 
 use mail::mailbox::HeadText;
-use mail::mime::text;
 
 use super::binary::{DecodedPart, decode_binary};
 use super::entry::{EntryData, MessageSource};
@@ -85,7 +84,7 @@ pub fn write_attribute<M: MessageSource>(
             write_head_text(message, HeadText::Envelope, write, out)?;
         }
         FetchAttribute::Preview { .. } => {
-            let preview = text::preview(message)?;
+            let preview = message.preview()?;
             out.raw(b"PREVIEW ").string(preview.as_bytes());
         }
         FetchAttribute::ThreadId => match message.thread_id()? {

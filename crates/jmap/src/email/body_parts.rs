@@ -3,7 +3,7 @@
 //! This is the algorithm that the RFC suggests, step by step. A list that is closed for the rest of a multipart,
 //! because another representation was chosen there, is `None`.
 
-use crate::email::parsed::ParsedEmail;
+use crate::email::part_tree::PartTree;
 
 /// The lists of parts, as indexes in the order in which they are displayed.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -15,18 +15,18 @@ pub(crate) struct BodyParts {
 
 impl BodyParts {
     /// Sorts the parts of a message into the lists.
-    pub(crate) fn of(email: &ParsedEmail<'_>) -> Self {
+    pub(crate) fn of(tree: PartTree<'_>) -> Self {
         let mut parts = Self::default();
         let mut lists =
             OpenLists { text: Some(&mut parts.text), html: Some(&mut parts.html), attachments: &mut parts.attachments };
         let place = Place { is_alternative: false, is_related: false, in_alternative: false };
-        sort(email, &[0], place, &mut lists);
+        sort(tree, &[0], place, &mut lists);
         parts
     }
 
     /// Returns `true` if there is an attachment that is not displayed within the message.
-    pub(crate) fn has_attachment(&self, email: &ParsedEmail<'_>) -> bool {
-        self.attachments.iter().any(|index| email.disposition(*index).as_deref() != Some("inline"))
+    pub(crate) fn has_attachment(&self, tree: PartTree<'_>) -> bool {
+        self.attachments.iter().any(|index| tree.disposition(*index).as_deref() != Some("inline"))
     }
 }
 
@@ -79,7 +79,7 @@ fn is_inline_media(media_type: &str) -> bool {
 }
 
 /// Sorts consecutive parts of a multipart into the lists. The depth of multiparts is bounded by the structure.
-fn sort(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut OpenLists<'_>) {
+fn sort(tree: PartTree<'_>, parts: &[usize], place: Place, lists: &mut OpenLists<'_>) {
     let text_start = lists.text.as_ref().map(|text| text.len());
     let html_start = lists.html.as_ref().map(|html| html.len());
     // Lists that are closed in this multipart stay open outside it.
@@ -89,16 +89,16 @@ fn sort(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut Open
         attachments: &mut *lists.attachments,
     };
     for (position, index) in parts.iter().copied().enumerate() {
-        let media_type = email.media_type(index);
-        if email.is_multipart(index) {
+        let media_type = tree.media_type(index);
+        if tree.is_multipart(index) {
             let is_alternative = media_type == "multipart/alternative";
             let inner = Place {
                 is_alternative,
                 is_related: media_type == "multipart/related",
                 in_alternative: place.in_alternative || is_alternative,
             };
-            sort(email, &email.sub_parts(index), inner, &mut lists);
-        } else if !is_displayed(email, index, position, place) {
+            sort(tree, &tree.sub_parts(index), inner, &mut lists);
+        } else if !is_displayed(tree, index, position, place) {
             lists.attachments.push(index);
         } else if place.is_alternative {
             lists.push_alternative(index, &media_type);
@@ -120,12 +120,12 @@ fn sort(email: &ParsedEmail<'_>, parts: &[usize], place: Place, lists: &mut Open
 }
 
 /// Returns `true` if a part belongs to the body and is no attachment. `position` is its position within its multipart.
-fn is_displayed(email: &ParsedEmail<'_>, index: usize, position: usize, place: Place) -> bool {
-    let media_type = email.media_type(index);
+fn is_displayed(tree: PartTree<'_>, index: usize, position: usize, place: Place) -> bool {
+    let media_type = tree.media_type(index);
     let is_text = matches!(&media_type[..], "text/plain" | "text/html");
     let is_media = is_inline_media(&media_type);
-    let is_named = || email.part(index).content.file_name().is_some();
-    email.disposition(index).as_deref() != Some("attachment")
+    let is_named = || tree.part(index).content.file_name().is_some();
+    tree.disposition(index).as_deref() != Some("attachment")
         && (is_text || is_media)
         && (position == 0 || (!place.is_related && (is_media || !is_named())))
 }

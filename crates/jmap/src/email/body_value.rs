@@ -3,13 +3,18 @@
 //! The text is in Unicode, and its lines end with LF. A text that is too long is cut at the end of a character, and
 //! HTML also outside of a tag.
 
+use mail::mime::MimeSource;
 use serde_json::{Value, json};
 
-use crate::email::parsed::ParsedEmail;
+use crate::email::part_reader::PartReader;
 
 /// Returns the EmailBodyValue of a text part. The text has at most `bytes_max` bytes, or any number if that is 0.
-pub(crate) fn body_value(email: &ParsedEmail<'_>, index: usize, bytes_max: u64) -> Value {
-    let converted = email.text(index);
+pub(crate) fn body_value<S: MimeSource + ?Sized>(
+    reader: &PartReader<'_, S>,
+    index: usize,
+    bytes_max: u64,
+) -> Result<Value, S::Error> {
+    let converted = reader.text(index)?;
     let mut text = converted.text;
     if text.contains("\r\n") {
         text = with_lf(&text);
@@ -17,11 +22,11 @@ pub(crate) fn body_value(email: &ParsedEmail<'_>, index: usize, bytes_max: u64) 
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let is_truncated = bytes_max > 0 && text.len() > bytes_max;
     if is_truncated {
-        let is_html = email.media_type(index) == "text/html";
+        let is_html = reader.tree().media_type(index) == "text/html";
         let length = if is_html { html_length(&text, bytes_max) } else { text.floor_char_boundary(bytes_max) };
         text.truncate(length);
     }
-    json!({ "value": text, "isEncodingProblem": converted.is_problem, "isTruncated": is_truncated })
+    Ok(json!({ "value": text, "isEncodingProblem": converted.is_problem, "isTruncated": is_truncated }))
 }
 
 /// Returns a text whose lines end with LF alone. Some programs end lines with CR CR LF.

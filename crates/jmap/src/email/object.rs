@@ -1,8 +1,8 @@
 //! The Email object of a message (RFC 8621 §4.1), and its parts as downloads.
 //!
 //! The object has exactly the properties that the client names. Metadata comes from the caller, everything else from
-//! the bytes of the message, which are parsed once. If only metadata is requested, the bytes are not examined, and if
-//! only header fields are requested, the body is not examined.
+//! the message: header fields and attachments from its head, which is in memory, and the rest from those parts that a
+//! property needs.
 //!
 //! The blob id of a part is that of the message with the number of the part, so a download finds the part again without
 //! a record of it. If a message has no blob id of its own but that of a part of another message, the numbers follow one
@@ -10,15 +10,15 @@
 
 use base::Timestamp;
 use mail::mime::header::HeaderField;
-use mail::mime::message_header::top_header;
 use mail::mime::structure::InternedText;
-use mail::mime::{InMemoryMessage, text};
+use mail::mime::{MimeSource, Structure};
 use serde_json::{Map, Value, json};
 
 use crate::email::body_parts::BodyParts;
 use crate::email::body_value::body_value;
 use crate::email::header_form;
-use crate::email::parsed::ParsedEmail;
+use crate::email::part_reader::{PartReader, fields_of};
+use crate::email::part_tree::PartTree;
 use crate::email::property::{BodyOptions, BodyProperty, EmailProperty};
 
 /// The properties of Email that do not come from the message. A missing one is null, as Email/parse wants it.
@@ -40,37 +40,36 @@ pub struct EmailMetadata {
     pub received_at: Option<Timestamp>,
 }
 
-/// The content of a part, for a download.
+/// A leaf part that was found by its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartContent {
-    /// The decoded content.
-    pub bytes: Vec<u8>,
+pub struct LocatedPart {
+    /// The index in the structure.
+    pub index: usize,
     /// The media type, without parameters.
     pub media_type: String,
     /// The file name.
     pub name: Option<String>,
 }
 
-/// Returns the object with exactly these properties.
-#[must_use]
-pub fn email_object(
-    raw: &[u8],
+/// Returns the object with exactly these properties. Reads no more of the message than they need.
+///
+/// # Errors
+///
+/// Returns the errors of the source.
+pub fn email_object<S: MimeSource + ?Sized>(
+    source: &S,
     metadata: &EmailMetadata,
     properties: &[EmailProperty],
     options: &BodyOptions,
-) -> Map<String, Value> {
-    let is_metadata = properties.iter().all(EmailProperty::is_metadata);
-    let is_header = |property: &EmailProperty| matches!(property, EmailProperty::Header(_) | EmailProperty::Headers);
-    let examined = match properties.iter().all(|property| property.is_metadata() || is_header(property)) {
-        true => top_header(raw),
-        false => raw,
-    };
-    let writer = (!is_metadata).then(|| ObjectWriter::new(examined, metadata, options));
-    let value = |property: &EmailProperty| match &writer {
-        Some(writer) if !property.is_metadata() => writer.value(property),
-        _ => metadata_value(metadata, property),
-    };
-    properties.iter().map(|property| (property.name().to_owned(), value(property))).collect()
+) -> Result<Map<String, Value>, S::Error> {
+    let writer = ObjectWriter::new(source, metadata, options);
+    properties.iter().map(|property| Ok((property.name().to_owned(), writer.value(property)?))).collect()
+}
+
+/// Returns the object with properties that are all metadata.
+#[must_use]
+pub fn metadata_object(metadata: &EmailMetadata, properties: &[EmailProperty]) -> Map<String, Value> {
+    properties.iter().map(|property| (property.name().to_owned(), metadata_value(metadata, property))).collect()
 }
 
 /// Returns the blob id of a part of a message.
@@ -89,34 +88,28 @@ pub fn split_part_blob_id(blob_id: &str) -> Option<(&str, u32)> {
     (!message.is_empty() && part > 0).then_some((message, part))
 }
 
-/// Returns the content of a part. Returns `None` if the message has no leaf part with this number.
+/// Returns the leaf part with a number, or `None` if the message has none.
 #[must_use]
-pub fn part_content(raw: &[u8], part: u32) -> Option<PartContent> {
-    let email = ParsedEmail::new(raw);
-    let index = email.leaf_with_number(part)?;
-    Some(PartContent {
-        bytes: email.content(index).into_owned(),
-        media_type: email.media_type(index),
-        name: email.part(index).content.file_name(),
-    })
+pub fn located_part(structure: &Structure, number: u32) -> Option<LocatedPart> {
+    let tree = PartTree(structure);
+    let index = tree.leaf_with_number(number)?;
+    Some(LocatedPart { index, media_type: tree.media_type(index), name: tree.part(index).content.file_name() })
+}
+
+/// Returns the decoded content of a leaf part.
+///
+/// # Errors
+///
+/// Returns the errors of the source.
+pub fn part_content<S: MimeSource + ?Sized>(source: &S, index: usize) -> Result<Vec<u8>, S::Error> {
+    Ok(PartReader(source).content(index)?.into_owned())
 }
 
 /// Returns `true` if a client should offer a part of the message for download (`hasAttachment`).
 #[must_use]
-pub fn has_attachment(raw: &[u8]) -> bool {
-    let email = ParsedEmail::new(raw);
-    BodyParts::of(&email).has_attachment(&email)
-}
-
-/// Returns the beginning of the displayed text on one line, with at most 256 characters.
-#[must_use]
-pub fn preview(raw: &[u8]) -> String {
-    preview_of(&ParsedEmail::new(raw))
-}
-
-fn preview_of(email: &ParsedEmail<'_>) -> String {
-    let Ok(preview) = text::preview(&InMemoryMessage::new(email.raw(), email.structure()));
-    preview
+pub fn has_attachment(structure: &Structure) -> bool {
+    let tree = PartTree(structure);
+    BodyParts::of(tree).has_attachment(tree)
 }
 
 fn metadata_value(metadata: &EmailMetadata, property: &EmailProperty) -> Value {
@@ -137,8 +130,9 @@ fn metadata_value(metadata: &EmailMetadata, property: &EmailProperty) -> Value {
 }
 
 /// A writer of the properties of one message.
-struct ObjectWriter<'a> {
-    email: ParsedEmail<'a>,
+struct ObjectWriter<'a, S: ?Sized> {
+    reader: PartReader<'a, S>,
+    tree: PartTree<'a>,
     /// The fields of the message's header.
     fields: Vec<HeaderField<'a>>,
     parts: BodyParts,
@@ -146,80 +140,82 @@ struct ObjectWriter<'a> {
     options: &'a BodyOptions,
 }
 
-impl<'a> ObjectWriter<'a> {
-    fn new(raw: &'a [u8], metadata: &'a EmailMetadata, options: &'a BodyOptions) -> Self {
-        let email = ParsedEmail::new(raw);
-        let fields = email.fields(0);
-        let parts = BodyParts::of(&email);
-        Self { email, fields, parts, metadata, options }
+impl<'a, S: MimeSource + ?Sized> ObjectWriter<'a, S> {
+    fn new(source: &'a S, metadata: &'a EmailMetadata, options: &'a BodyOptions) -> Self {
+        let tree = PartTree(source.structure());
+        let fields = fields_of(source.header());
+        Self { reader: PartReader(source), tree, fields, parts: BodyParts::of(tree), metadata, options }
     }
 
-    fn value(&self, property: &EmailProperty) -> Value {
-        let list = |parts: &[usize]| parts.iter().map(|index| self.body_part(*index)).collect();
-        match property {
+    fn value(&self, property: &EmailProperty) -> Result<Value, S::Error> {
+        let list =
+            |parts: &[usize]| -> Result<Value, S::Error> { parts.iter().map(|index| self.body_part(*index)).collect() };
+        Ok(match property {
             EmailProperty::Headers => header_form::all_fields(&self.fields),
             EmailProperty::Header(header) => header_form::property_value(header, &self.fields),
-            EmailProperty::BodyStructure => self.body_tree(0),
-            EmailProperty::BodyValues => self.body_values(),
-            EmailProperty::TextBody => list(&self.parts.text),
-            EmailProperty::HtmlBody => list(&self.parts.html),
-            EmailProperty::Attachments => list(&self.parts.attachments),
-            EmailProperty::HasAttachment => Value::Bool(self.parts.has_attachment(&self.email)),
-            EmailProperty::Preview => Value::String(preview_of(&self.email)),
+            EmailProperty::BodyStructure => self.body_tree(0)?,
+            EmailProperty::BodyValues => self.body_values()?,
+            EmailProperty::TextBody => list(&self.parts.text)?,
+            EmailProperty::HtmlBody => list(&self.parts.html)?,
+            EmailProperty::Attachments => list(&self.parts.attachments)?,
+            EmailProperty::HasAttachment => Value::Bool(self.parts.has_attachment(self.tree)),
+            EmailProperty::Preview => Value::String(self.reader.0.preview()?),
             metadata => metadata_value(self.metadata, metadata),
-        }
+        })
     }
 
     /// Returns a part with the parts that it consists of, which the structure shows even if `subParts` is not among the
     /// body properties. The depth is bounded by the structure.
-    fn body_tree(&self, index: usize) -> Value {
-        let mut object = self.body_part_object(index);
-        if self.email.is_multipart(index) {
-            let sub_parts = self.email.sub_parts(index);
-            let sub_parts: Value = sub_parts.into_iter().map(|index| self.body_tree(index)).collect();
+    fn body_tree(&self, index: usize) -> Result<Value, S::Error> {
+        let mut object = self.body_part_object(index)?;
+        if self.tree.is_multipart(index) {
+            let sub_parts = self.tree.sub_parts(index);
+            let sub_parts = sub_parts.into_iter().map(|index| self.body_tree(index)).collect::<Result<Value, _>>()?;
             object.insert("subParts".to_owned(), sub_parts);
         }
-        Value::Object(object)
+        Ok(Value::Object(object))
     }
 
-    fn body_part(&self, index: usize) -> Value {
-        Value::Object(self.body_part_object(index))
+    fn body_part(&self, index: usize) -> Result<Value, S::Error> {
+        self.body_part_object(index).map(Value::Object)
     }
 
-    fn body_part_object(&self, index: usize) -> Map<String, Value> {
+    fn body_part_object(&self, index: usize) -> Result<Map<String, Value>, S::Error> {
         let properties = self.options.body_properties.iter();
-        properties.map(|property| (property.name().to_owned(), self.body_property(index, property))).collect()
+        properties.map(|property| Ok((property.name().to_owned(), self.body_property(index, property)?))).collect()
     }
 
-    fn body_property(&self, index: usize, property: &BodyProperty) -> Value {
-        let email = &self.email;
-        let content = &email.part(index).content;
-        let is_leaf = !email.is_multipart(index);
-        let number = email.number(index);
+    fn body_property(&self, index: usize, property: &BodyProperty) -> Result<Value, S::Error> {
+        let tree = self.tree;
+        let content = &tree.part(index).content;
+        let is_leaf = !tree.is_multipart(index);
+        let number = tree.number(index);
         let text = |text: &InternedText| String::from_utf8_lossy(text).into_owned();
-        match property {
+        Ok(match property {
             BodyProperty::PartId => json!(is_leaf.then(|| number.to_string())),
             BodyProperty::BlobId => json!(is_leaf.then(|| part_blob_id(&self.metadata.blob_id, number))),
-            BodyProperty::Size => json!(if is_leaf { email.content_length(index) } else { 0 }),
-            BodyProperty::Headers => header_form::all_fields(&email.fields(index)),
+            BodyProperty::Size => json!(if is_leaf { self.reader.content_length(index)? } else { 0 }),
+            BodyProperty::Headers => header_form::all_fields(&fields_of(&self.reader.header(index)?)),
             BodyProperty::Name => json!(content.file_name()),
-            BodyProperty::Type => json!(email.media_type(index)),
-            BodyProperty::Charset => json!(email.charset(index)),
-            BodyProperty::Disposition => json!(email.disposition(index)),
+            BodyProperty::Type => json!(tree.media_type(index)),
+            BodyProperty::Charset => json!(tree.charset(index)),
+            BodyProperty::Disposition => json!(tree.disposition(index)),
             BodyProperty::Cid => json!(content.id.as_ref().and_then(|id| content_id(id))),
             BodyProperty::Language if content.languages.is_empty() => Value::Null,
             BodyProperty::Language => content.languages.iter().map(text).collect(),
             BodyProperty::Location => json!(content.location.as_ref().map(text)),
             BodyProperty::SubParts => Value::Null,
-            BodyProperty::Header(header) => header_form::property_value(header, &email.fields(index)),
-        }
+            BodyProperty::Header(header) => {
+                header_form::property_value(header, &fields_of(&self.reader.header(index)?))
+            }
+        })
     }
 
-    fn body_values(&self) -> Value {
+    fn body_values(&self) -> Result<Value, S::Error> {
         let options = self.options;
         let mut parts = Vec::new();
         if options.fetch_all_body_values {
-            parts = self.email.leaves();
+            parts = self.tree.leaves();
         }
         if options.fetch_text_body_values {
             parts.extend_from_slice(&self.parts.text);
@@ -229,12 +225,12 @@ impl<'a> ObjectWriter<'a> {
         }
         parts.sort_unstable();
         parts.dedup();
-        parts.retain(|index| self.email.media_type(*index).starts_with("text/"));
+        parts.retain(|index| self.tree.media_type(*index).starts_with("text/"));
         let value = |index: usize| {
-            let value = body_value(&self.email, index, options.body_value_bytes_max);
-            (self.email.number(index).to_string(), value)
+            let value = body_value(&self.reader, index, options.body_value_bytes_max)?;
+            Ok((self.tree.number(index).to_string(), value))
         };
-        Value::Object(parts.into_iter().map(value).collect())
+        parts.into_iter().map(value).collect::<Result<Map<_, _>, _>>().map(Value::Object)
     }
 }
 

@@ -10,10 +10,10 @@ use memchr::memmem;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use mail::mime::text;
+use mail::mime::{MimeSource, text};
 
 use crate::email::limits::{SNIPPET_MATCHES_MAX, SNIPPET_SOURCE_BYTES_MAX, SNIPPET_TERMS_MAX};
-use crate::email::parsed::ParsedEmail;
+use crate::email::part_reader::PartReader;
 
 const OPEN: &str = "<mark>";
 const CLOSE: &str = "</mark>";
@@ -39,15 +39,19 @@ pub fn snippet(text: &str, terms: &[String], octets_max: usize) -> Option<String
 
 /// Returns the displayed text of a message's body, for a snippet: the plain and HTML texts in the order of the message,
 /// up to a limit. If a message shows the same in both, the plain text comes first.
-#[must_use]
-pub fn searchable_body_text(raw: &[u8]) -> String {
-    let email = ParsedEmail::new(raw);
+///
+/// # Errors
+///
+/// Returns the errors of the source.
+pub fn searchable_body_text<S: MimeSource + ?Sized>(source: &S) -> Result<String, S::Error> {
+    let reader = PartReader(source);
+    let tree = reader.tree();
     let mut body = String::new();
-    for index in email.leaves() {
-        let media_type = email.media_type(index);
+    for index in tree.leaves() {
+        let media_type = tree.media_type(index);
         let part = match &media_type[..] {
-            "text/html" => text::of_html(&email.text(index).text),
-            plain if plain.starts_with("text/") => email.text(index).text,
+            "text/html" => text::of_html(&reader.text(index)?.text),
+            plain if plain.starts_with("text/") => reader.text(index)?.text,
             _ => continue,
         };
         body.push_str(&part);
@@ -57,7 +61,7 @@ pub fn searchable_body_text(raw: &[u8]) -> String {
             break;
         }
     }
-    body
+    Ok(body)
 }
 
 /// Returns a text in which single spaces separate words, without control characters.

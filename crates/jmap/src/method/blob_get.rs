@@ -6,7 +6,6 @@ use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
-use crate::backend::Services;
 use crate::blob::{BlobReader, FoundBlob};
 use crate::context::Context;
 use crate::error::{MethodError, MethodResult};
@@ -33,7 +32,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     for id in ids {
         let resolved = context.resolve_id(&id);
         let found = resolved.map(|id| blobs.find(&id)).transpose()?.flatten();
-        let described = found.map(|blob| describe(context.services, &blob, &properties, (offset, length)));
+        let described = found.map(|blob| describe(context, &blob, &properties, (offset, length)));
         let Some(mut object) = described.transpose()?.flatten() else {
             not_found.push(id);
             continue;
@@ -53,7 +52,7 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
 
 /// Returns the properties of a blob, or `None` if it was removed since it was found. Reads the range only.
 fn describe(
-    services: &Services,
+    context: &Context<'_>,
     blob: &FoundBlob,
     properties: &[String],
     (offset, length): (u64, Option<u64>),
@@ -63,7 +62,7 @@ fn describe(
     let end = length.map_or(size, |length| start.saturating_add(length).min(size));
     let is_truncated = offset > size || length.is_some_and(|length| offset.saturating_add(length) > size);
     let is_read = properties.iter().any(|name| name != "size" && name != "id");
-    let range = blob.read(services, if is_read { start..end } else { 0..0 })?;
+    let range = blob.read(context.services, context.caller, if is_read { start..end } else { 0..0 })?;
     let Some(range) = range else { return Ok(None) };
     let range: &[u8] = &range;
     let text = std::str::from_utf8(range).ok();

@@ -109,7 +109,8 @@ fn append(
     let mut start = offset;
     while start < end {
         let next = end.min(start + TRANSFER_PIECE_BYTES as u64);
-        let piece = blob.read(context.services, start..next).map_err(|_| SetError::new("serverFail"))?;
+        let piece =
+            blob.read(context.services, context.caller, start..next).map_err(|_| SetError::new("serverFail"))?;
         add(context, (arriving, bytes_left), &piece.ok_or_else(not_found)?)?;
         start = next;
     }

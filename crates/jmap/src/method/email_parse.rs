@@ -1,5 +1,6 @@
 //! Email/parse (RFC 8621 §4.9): blobs as messages, without storing them.
 
+use mail::mime::{InMemoryMessage, parse};
 use serde_json::{Map, Value};
 
 use super::email_get::{BODY_ARGUMENTS, parse_properties};
@@ -38,6 +39,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
             size: bytes.len() as u64,
             received_at: None,
         };
-        Ok(Some(Value::Object(email_object(bytes, &metadata, &properties, &options))))
+        let structure = parse(bytes);
+        let Ok(object) = email_object(&InMemoryMessage::new(bytes, &structure), &metadata, &properties, &options);
+        Ok(Some(Value::Object(object)))
     })
 }

@@ -1,5 +1,7 @@
 //! SearchSnippet/get (RFC 8621 §5.1): excerpts of messages with the words of a filter marked.
 
+use mail::mailbox::Message;
+use mail::mime::{MimeSource, header};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
@@ -8,7 +10,6 @@ use crate::email::{searchable_body_text, snippet};
 use crate::error::MethodResult;
 use crate::filter::Filter;
 use crate::limits::SNIPPET_OCTETS_MAX;
-use mail::mime::header;
 
 /// Runs the method.
 pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> MethodResult<Map<String, Value>> {
@@ -28,16 +29,16 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
     let mut not_found = Vec::new();
     for id in ids {
         let row = context.resolve_id(&id).and_then(|id| view.table.email(&id));
-        let raw = row.map(|row| view.raw(row)).transpose()?.flatten();
-        let (Some(row), Some(raw)) = (row, raw) else {
+        let snippets = |message: &Message<'_>| {
+            let subject = header::first(message.header(), "Subject").map(header::decode_value).unwrap_or_default();
+            let body = (!body_words.is_empty()).then(|| searchable_body_text(message)).transpose()?;
+            let preview = body.and_then(|body| snippet(&body, &body_words, SNIPPET_OCTETS_MAX));
+            Ok((snippet(&subject, &subject_words, usize::MAX), preview))
+        };
+        let found = row.map(|row| view.read_message(row, snippets)).transpose()?.flatten();
+        let (Some(row), Some((subject, preview))) = (row, found) else {
             not_found.push(id);
             continue;
-        };
-        let subject = header::first(&raw, "Subject").map(header::decode_value).unwrap_or_default();
-        let subject = snippet(&subject, &subject_words, usize::MAX);
-        let preview = match body_words.is_empty() {
-            true => None,
-            false => snippet(&searchable_body_text(&raw), &body_words, SNIPPET_OCTETS_MAX),
         };
         let object = json!({ "emailId": &*row.email_id, "subject": subject, "preview": preview });
         context.count_reply(&object)?;

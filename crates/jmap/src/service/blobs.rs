@@ -197,11 +197,13 @@ fn body_of(service: &Arc<Service>, caller: Caller, found: FoundBlob, range: Rang
             }
             let next = range.end.min(range.start + TRANSFER_PIECE_BYTES as u64);
             let piece = range.start..next;
-            let read = service.run(&caller, "download", move |services| (found.read(services, piece), Ticket::NONE));
+            let of_job = caller.clone();
+            let read =
+                service.run(&caller, "download", move |services| (found.read(services, &of_job, piece), Ticket::NONE));
             match read.await {
                 Ok(Ok(Some(bytes))) => Ok(Some((bytes, next..range.end))),
-                Ok(Ok(None)) => Err(io::Error::other("the upload was removed")),
-                Ok(Err(_)) | Err(_) => Err(io::Error::other("the upload could not be read")),
+                Ok(Ok(None)) => Err(io::Error::other("the blob was removed")),
+                Ok(Err(_)) | Err(_) => Err(io::Error::other("the blob could not be read")),
             }
         }
     }))

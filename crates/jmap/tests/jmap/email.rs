@@ -7,12 +7,15 @@ mod properties;
 mod snippets;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 use base::Timestamp;
 use bytes::Bytes;
 use jmap::email::{
-    BodyOptions, ComposeBlobs, ComposeDefaults, ComposeError, EmailMetadata, EmailProperty, compose, email_object,
+    BodyOptions, ComposeBlobs, ComposeDefaults, ComposeError, EmailMetadata, EmailProperty, LocatedPart, compose,
+    email_object, located_part,
 };
+use mail::mime::{InMemoryMessage, parse};
 use serde_json::{Map, Value, json};
 
 /// Blobs by their ids, with media types.
@@ -33,6 +36,33 @@ const DEFAULTS: ComposeDefaults<'_> = ComposeDefaults {
     size_bytes_max: 10 << 20,
 };
 
+/// Returns what `read` returns for a message in memory.
+fn reading<T>(raw: &[u8], read: impl FnOnce(&InMemoryMessage<'_>) -> Result<T, Infallible>) -> T {
+    let structure = parse(raw);
+    let Ok(read) = read(&InMemoryMessage::new(raw, &structure));
+    read
+}
+
+/// The content of a part, as a download has it.
+#[derive(Debug, PartialEq, Eq)]
+struct PartContent {
+    bytes: Vec<u8>,
+    media_type: String,
+    name: Option<String>,
+}
+
+/// Returns the content of the part with a number.
+fn part_content(raw: &[u8], number: u32) -> Option<PartContent> {
+    let LocatedPart { index, media_type, name } = located_part(&parse(raw), number)?;
+    let bytes = reading(raw, |message| jmap::email::part_content(message, index));
+    Some(PartContent { bytes, media_type, name })
+}
+
+/// Returns the text in which snippets are sought.
+fn searchable_body_text(raw: &[u8]) -> String {
+    reading(raw, |message| jmap::email::searchable_body_text(message))
+}
+
 /// Composes a message from properties.
 fn try_compose(create: &Value, blobs: &Blobs) -> Result<Vec<u8>, ComposeError> {
     compose(create.as_object().expect("the properties are an object"), blobs, &DEFAULTS)
@@ -50,7 +80,8 @@ fn get(raw: &[u8], properties: &[&str], options: &Value) -> Map<String, Value> {
     let properties: Vec<EmailProperty> = properties.iter().map(parse).collect();
     let options = BodyOptions::from_arguments(options.as_object().expect("the options are an object"));
     let metadata = EmailMetadata { blob_id: "G1".to_owned(), ..EmailMetadata::default() };
-    email_object(raw, &metadata, &properties, &options.expect("the options are valid"))
+    let options = options.expect("the options are valid");
+    reading(raw, |message| email_object(message, &metadata, &properties, &options))
 }
 
 /// Returns one property of a message.

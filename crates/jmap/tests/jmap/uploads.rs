@@ -3,6 +3,7 @@
 use base::Random as _;
 use base::memory::{MemoryShares, ShareSizes};
 use base::sim::SeededRandom;
+use jmap::blob::FoundBlob;
 use jmap::limits::TRANSFER_PIECE_BYTES;
 use serde_json::{Value, json};
 use store::{Direction, KeyRange, Table, TableReader as _};
@@ -178,8 +179,19 @@ fn an_attachment_that_waited_across_a_restart_is_in_the_message_whole() {
     assert_eq!((&part["size"], &part["type"]), (&json!(1 << 20), &json!("image/png")));
     let blob = part["blobId"].as_str().expect("an id");
     let (opened, _) = jmap::blob::open_blob(&world.services, &caller("alice"), "Aalice", blob).expect("it exists");
-    let read = opened.read(&world.services, 0..u64::MAX).expect("the store works");
+    let read = opened.read(&world.services, &caller("alice"), 0..u64::MAX).expect("the store works");
     assert!(read.as_deref() == Some(&content[..]));
+    // The part is read in ranges, and so is its message.
+    assert!(matches!(opened, FoundBlob::Stored { .. }));
+    let range = opened.read(&world.services, &caller("alice"), 1_000..300_000).expect("the store works");
+    assert!(range.as_deref() == Some(&content[1_000..300_000]));
+    let (message, _) = blob.split_once('-').expect("the id of a part");
+    let (whole, _) = jmap::blob::open_blob(&world.services, &caller("alice"), "Aalice", message).expect("it exists");
+    let read =
+        |range| whole.read(&world.services, &caller("alice"), range).expect("the store works").expect("it exists");
+    assert!(matches!(whole, FoundBlob::Stored { .. }));
+    assert_eq!(whole.size(), read(0..u64::MAX).len() as u64);
+    assert_eq!(read(5..70_000), read(0..u64::MAX).slice(5..70_000));
 }
 
 #[test]
@@ -210,7 +222,7 @@ fn large_blobs_are_put_together_and_copied_without_the_bytes_of_all() {
     assert_eq!(made["notCreated"]["y"]["type"], "invalidProperties", "it ends behind the end");
     let made = made["created"]["x"]["id"].as_str().expect("an id");
     let (found, _) = jmap::blob::open_blob(&world.services, &caller("alice"), "Aalice", made).expect("it exists");
-    let read = found.read(&world.services, 0..u64::MAX).expect("the store works").expect("it exists");
+    let read = found.read(&world.services, &caller("alice"), 0..u64::MAX).expect("the store works").expect("it exists");
     assert!(read == [&content[half..], b"between", &content[..half]].concat());
     let before = chunks(&world);
     world.grant("bob", "alice", notes::AclLevel::Editor);

@@ -4,8 +4,8 @@
 //! ([`DatabaseSnapshot::contents_version`]). So the cache never returns a head that was built from other items. All
 //! mail files share a capacity of [`HEAD_CACHE_BYTES_MAX`]. The least requested heads are evicted first.
 //!
-//! A head also keeps the texts that protocols derive from it ([`HeadText`]). The capacity counts the maximum length of
-//! these texts in advance.
+//! A head also keeps the texts that protocols derive from the message ([`HeadText`]). The capacity counts the maximum
+//! length of these texts in advance.
 //!
 //! The sizes of composed messages are cached apart ([`SizedVersion`]), because a list of sizes reads all of them, and a
 //! change of one note does not change the others.
@@ -23,13 +23,15 @@ use crate::mailbox::composed_message;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
 
-/// A text that depends on nothing but a message's header and structure, and that clients request again and again.
+/// A text that depends on nothing but the message, and that clients request again and again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadText {
     /// ENVELOPE (RFC 9051 §7.5.2).
     Envelope,
     /// BODYSTRUCTURE (RFC 9051 §7.5.2).
     BodyStructure,
+    /// The beginning of the displayed text (RFC 8970).
+    Preview,
 }
 
 /// The structure and the header of a message.
@@ -42,7 +44,7 @@ pub(crate) struct MessageHead {
     /// `true` if the note has no message, so that this one is composed from its items.
     pub(crate) is_composed: bool,
     /// The texts that were cached, by [`HeadText`].
-    texts: [OnceLock<Box<[u8]>>; 2],
+    texts: [OnceLock<Box<[u8]>>; 3],
 }
 
 impl MessageHead {

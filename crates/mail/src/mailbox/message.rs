@@ -21,8 +21,24 @@ use crate::mailbox::head_cache::{self, HeadCache, HeadText, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
-use crate::mime::{MimeSource, Structure};
+use crate::mime::structure::TransferEncoding;
+use crate::mime::{MimeSource, Part, Structure, text};
 use crate::threads::computed_thread_id;
+
+/// The content of a part that is stored decoded, apart from its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeparateContent {
+    id: BlobId,
+    length: u64,
+}
+
+impl SeparateContent {
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+}
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
@@ -96,6 +112,25 @@ impl<'v> Message<'v> {
         self.head.cache_text(text, bytes);
     }
 
+    /// Returns the content of a leaf part in base64, if it is stored decoded.
+    pub fn separate_content(&self, part: &Part) -> Result<Option<SeparateContent>> {
+        let Some(body) = self.below_header(&part.body) else { return Ok(None) };
+        let skeleton = Skeleton::decode(self.skeleton()?)?;
+        let stored = skeleton.decoded_body(&body);
+        Ok(stored.map(|stored| SeparateContent { id: BlobId(stored.content.0), length: stored.content_length }))
+    }
+
+    /// Returns a range of the content of a part.
+    pub fn separate_content_range(&self, content: &SeparateContent, range: Range<u64>) -> Result<Vec<u8>> {
+        Ok(self.reading.blob_range(self.note, &content.id, range)?)
+    }
+
+    /// Returns a range of the message as one of what follows its header, or `None` if it begins in the header.
+    fn below_header(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let header_length = self.head.header().len() as u64;
+        Some(range.start.checked_sub(header_length)?..range.end.checked_sub(header_length)?)
+    }
+
     fn skeleton(&self) -> Result<&[u8]> {
         if let Some(bytes) = self.skeleton.get() {
             return Ok(bytes);
@@ -137,6 +172,22 @@ impl MimeSource for Message<'_> {
         let mut whole = slice(header, &(range.start..header_length)).to_vec();
         whole.extend_from_slice(&rest);
         Ok(Cow::Owned(whole))
+    }
+
+    fn content_length(&self, part: &Part) -> Result<Option<u64>> {
+        match part.content.encoding {
+            TransferEncoding::Base64 => Ok(self.separate_content(part)?.map(|content| content.length)),
+            _ => Ok(None),
+        }
+    }
+
+    fn preview(&self) -> Result<String> {
+        if let Some(cached) = self.head.text(HeadText::Preview) {
+            return Ok(String::from_utf8_lossy(cached).into_owned());
+        }
+        let preview = text::preview(self)?;
+        self.head.cache_text(HeadText::Preview, preview.as_bytes());
+        Ok(preview)
     }
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use crate::mime::Structure;
+use crate::mime::{Part, Structure, text};
 
 /// A message whose bytes can be requested.
 pub trait MimeSource {
@@ -23,6 +23,16 @@ pub trait MimeSource {
 
     /// Returns a range of the message's bytes, cut off at the end of the message.
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>, Self::Error>;
+
+    /// Returns the length of the decoded content of a leaf part, if it is known without reading the part.
+    fn content_length(&self, _part: &Part) -> Result<Option<u64>, Self::Error> {
+        Ok(None)
+    }
+
+    /// Returns the beginning of the displayed text on one line (RFC 8970; RFC 8621 §4.1.4).
+    fn preview(&self) -> Result<String, Self::Error> {
+        text::preview(self)
+    }
 }
 
 /// A message in memory.

@@ -264,6 +264,25 @@ impl<'a> Skeleton<'a> {
         })
     }
 
+    /// Returns the part that has the decoded content of a body in base64, if that is stored so. `body` is its range;
+    /// what is in it beside the part is white space.
+    #[must_use]
+    pub fn decoded_body(&self, body: &Range<u64>) -> Option<&StoredPart> {
+        let mut found = None;
+        for piece in self.pieces.iter().filter(|piece| piece.start < body.end && piece.end() > body.start) {
+            let within = body.start.saturating_sub(piece.start)..body.end - piece.start;
+            match &piece.bytes {
+                PieceBytes::Inline(bytes) if slice(bytes, &within).iter().all(u8::is_ascii_whitespace) => {}
+                PieceBytes::Part(part) if found.is_none() && piece.start >= body.start && piece.end() <= body.end => {
+                    found = Some(part).filter(|part| matches!(part.rebuild, ContentEncoding::Base64(_)));
+                    found?;
+                }
+                _ => return None,
+            }
+        }
+        found
+    }
+
     /// Returns the whole message.
     ///
     /// # Errors
@@ -289,8 +308,7 @@ impl<'a> Skeleton<'a> {
         let range = range.start.min(self.length)..range.end.min(self.length);
         let expected = range.end.saturating_sub(range.start).min(MESSAGE_BYTES_MAX as u64);
         let mut raw = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        let first =
-            self.pieces.partition_point(|piece| piece.start.saturating_add(piece.bytes.length()) <= range.start);
+        let first = self.pieces.partition_point(|piece| piece.end() <= range.start);
         for piece in self.pieces[first..].iter().take_while(|piece| piece.start < range.end) {
             let start = range.start.saturating_sub(piece.start);
             let within = start..piece.bytes.length().min(range.end - piece.start);
@@ -300,6 +318,13 @@ impl<'a> Skeleton<'a> {
             }
         }
         Ok(raw)
+    }
+}
+
+impl SkeletonPiece<'_> {
+    /// Returns the offset in the message at which the piece ends.
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.length())
     }
 }
 

@@ -1,9 +1,10 @@
 //! The body of the Email object: structure, lists, values, names and downloads.
 
-use jmap::email::{has_attachment, part_blob_id, part_content, preview, split_part_blob_id};
+use jmap::email::{has_attachment, part_blob_id, split_part_blob_id};
+use mail::mime::parse;
 use serde_json::{Value, json};
 
-use super::{get, property};
+use super::{get, part_content, property};
 
 /// Returns a multipart with these parts, each of which has its header and a blank line.
 fn multipart(kind: &str, boundary: &str, parts: &[&str]) -> String {
@@ -214,7 +215,7 @@ fn values_are_truncated_at_characters_and_outside_tags() {
 #[test]
 fn attachments_are_detected() {
     let check = |raw: &str, expected: bool| {
-        assert_eq!(has_attachment(raw.as_bytes()), expected, "{raw}");
+        assert_eq!(has_attachment(&parse(raw.as_bytes())), expected, "{raw}");
         assert_eq!(property(raw.as_bytes(), "hasAttachment"), json!(expected), "{raw}");
     };
     let html = "Content-Type: text/html\r\n\r\nhtml";
@@ -229,10 +230,10 @@ fn attachments_are_detected() {
 #[test]
 fn preview_is_plain_text() {
     let raw = multipart("alternative", "b", &["\r\n", "Content-Type: text/html\r\n\r\n<b>Hi</b>\r\n there"]);
-    assert_eq!(preview(raw.as_bytes()), "Hi there");
     assert_eq!(property(raw.as_bytes(), "preview"), json!("Hi there"));
-    let long = preview(format!("\r\n{}", "w\u{f6}rd ".repeat(1_000)).as_bytes());
-    assert!((100..=256).contains(&long.chars().count()), "{long}");
+    let long = property(format!("\r\n{}", "w\u{f6}rd ".repeat(1_000)).as_bytes(), "preview");
+    let characters = long.as_str().map_or(0, |text| text.chars().count());
+    assert!((100..=256).contains(&characters), "{long}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Email/set create: what is written, and what is refused.
 
-use jmap::email::{ComposeDefaults, ComposeError, compose, part_content};
+use jmap::email::{ComposeDefaults, ComposeError, compose};
 use serde_json::{Value, json};
 
-use super::{Blobs, DEFAULTS, composed, get, property, try_compose};
+use super::{Blobs, DEFAULTS, composed, get, part_content, property, try_compose};
 
 fn blobs() -> Blobs {
     let mut blobs = Blobs::default();

@@ -1,11 +1,11 @@
 //! Properties that hold for any message and any draft.
 
-use jmap::email::{part_content, searchable_body_text, split_part_blob_id};
+use jmap::email::split_part_blob_id;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unicode_normalization::UnicodeNormalization;
 
-use super::{Blobs, composed, get, property};
+use super::{Blobs, composed, get, part_content, property, searchable_body_text};
 
 /// Returns a strategy for pieces of mail and of malformed mail.
 fn piece() -> impl Strategy<Value = Vec<u8>> {

@@ -1,7 +1,9 @@
 //! Highlighted sections of texts.
 
-use jmap::email::{searchable_body_text, snippet};
+use jmap::email::snippet;
 use proptest::prelude::*;
+
+use super::searchable_body_text;
 
 #[track_caller]
 fn check(text: &str, terms: &[&str], octets_max: usize, expected: Option<&str>) {

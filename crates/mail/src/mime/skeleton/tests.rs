@@ -6,7 +6,7 @@ use std::ops::Range;
 use ::base64::Engine;
 
 use super::*;
-use crate::mime::parse;
+use crate::mime::{parse, transfer_encoding};
 
 /// Contents by their identifiers, and the ranges of them that were read.
 #[derive(Default)]
@@ -56,7 +56,39 @@ fn check(raw: &str, size_bytes_min: usize) -> Vec<ContentEncoding> {
     let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
     assert_eq!(skeleton.length(), raw.len() as u64);
     assert_eq!(skeleton.join(|id, range| contents.read(id, range)).as_deref(), Ok(raw.as_bytes()));
+    let bodies = structure.parts().iter().filter(|part| part.kind == PartKind::Leaf);
+    for (body, encoding) in bodies.map(|part| (&part.body, &part.content.encoding)) {
+        let Some(stored) = skeleton.decoded_body(body) else { continue };
+        let decoded = transfer_encoding::decode(encoding, slice(raw.as_bytes(), body), usize::MAX);
+        let content = contents.read(&stored.content, 0..stored.content_length);
+        assert_eq!(content.as_deref().ok(), decoded.as_deref());
+    }
     skeleton.parts().map(|part| part.rebuild.clone()).collect()
+}
+
+#[test]
+fn decoded_bodies_are_found_by_their_range() {
+    let is_found = |encoding: &str, body: &str| {
+        let raw = message(encoding, body);
+        check(&raw, 4_096);
+        let structure = parse(raw.as_bytes());
+        let segments = split(raw.as_bytes(), &structure, 4_096);
+        let mut contents = Contents::default();
+        let skeleton =
+            Skeleton::from_segments::<DamagedRecord>(segments, |content| Ok(contents.put(&content))).expect("memory");
+        let body = &structure.parts()[2].body;
+        assert!(skeleton.decoded_body(&(body.start - 8..body.end)).is_none());
+        assert!(skeleton.decoded_body(&(body.start + 4..body.end)).is_none());
+        skeleton.decoded_body(body).is_some()
+    };
+    let base64 = base64_body(10_000);
+    assert!(is_found("base64", &base64));
+    assert!(is_found("base64", &format!("\r\n{base64}\r\n\r\n")));
+    assert!(!is_found("base64", &base64.replacen("\r\n", "\r\n ", 3)));
+    assert!(!is_found("base64", &format!("{base64}\r\n\r\nAAAA")));
+    assert!(!is_found("base64", &base64_body(1_000)));
+    assert!(!is_found("quoted-printable", &"caf=C3=A9\r\n".repeat(1_000)));
+    assert!(!is_found("7bit", &"words ".repeat(1_000)));
 }
 
 #[test]
