@@ -5,7 +5,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 /// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Result<()> {

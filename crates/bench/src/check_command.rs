@@ -11,13 +11,13 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::Result;
-use crate::workload::class::{Class, Members};
-use crate::workload::finding::Finding;
-use crate::workload::fraction::Fraction;
-use crate::workload::rates::Rates;
-use crate::workload::units::{format_duration, format_integer};
-use crate::workload::verb::{TRANSACTIONS_VERSION, Verb};
-use crate::workload::{Workload, check, shipped};
+use bench::workload::class::{Class, Members};
+use bench::workload::finding::Finding;
+use bench::workload::fraction::Fraction;
+use bench::workload::rates::Rates;
+use bench::workload::units::{format_duration, format_integer};
+use bench::workload::verb::{TRANSACTIONS_VERSION, Verb};
+use bench::workload::{Workload, check, shipped};
 
 /// Version of the JSON object. It is raised when a reader of the old one would misread the new one.
 const FORMAT: u32 = 1;

@@ -16,7 +16,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
 const MESSAGE_BYTES_MIN: usize = 500;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
 use crate::arguments::{Arguments, Result};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 const WORDS: &[&str] = &[
     "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",

@@ -1,6 +1,8 @@
 //! The parts of NotesBench, the load generator: what the users do, what is recorded, and what follows from it
 //! (docs/notesbench.md).
 //!
+//! - [`workload`]: workload files, read and checked.
+//! - [`plan`]: what each user does and when, from the seed; [`random`] has its numbers.
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
@@ -12,5 +14,8 @@
 pub mod compare;
 pub mod door;
 pub mod engine;
+pub mod plan;
+pub mod random;
 pub mod record;
 pub mod report;
+pub mod workload;

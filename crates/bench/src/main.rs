@@ -22,12 +22,9 @@ mod mix;
 mod native;
 mod neighbors;
 mod passage;
-mod plan;
-mod random;
 #[cfg(test)]
 mod tests;
 mod timetable_command;
-mod workload;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 /// Size of the text of an appended message in bytes.
 const MESSAGE_BYTES: usize = 4_000;

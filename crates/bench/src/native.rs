@@ -16,7 +16,7 @@ use client::{Client, ConnectOptions, Trust};
 
 use crate::arguments::{Arguments, Result};
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 /// Number of rows per screen.
 const SCREEN: u32 = 50;

@@ -11,7 +11,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::SplitMix64;
+use bench::random::SplitMix64;
 
 const PASSED: &str = "Passed";
 const FRESH: &str = "Fresh";

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::arguments::Result;
-use crate::plan::stream::Draw;
-use crate::plan::timetable::PlannedStep;
-use crate::plan::{Plan, sizes};
-use crate::workload::action::{Action, Document, Recipients, Sender, Size};
-use crate::workload::finding::Finding;
-use crate::workload::limits::USERS_MAX;
-use crate::workload::units::{format_integer, parse_duration};
-use crate::workload::{Workload, check, shipped};
+use bench::plan::stream::Draw;
+use bench::plan::timetable::PlannedStep;
+use bench::plan::{Plan, sizes};
+use bench::workload::action::{Action, Document, Recipients, Sender, Size};
+use bench::workload::finding::Finding;
+use bench::workload::limits::USERS_MAX;
+use bench::workload::units::{format_integer, parse_duration};
+use bench::workload::{Workload, check, shipped};
 
 /// Exit code for errors of the workload file, as for those of the command line.
 const INVALID_EXIT_CODE: u8 = 2;
