@@ -7,12 +7,33 @@
 //! error.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::future::Future;
+
+use crate::workload::verb::Verb;
 
 /// The code of a step whose time limit has passed.
 pub const TIMEOUT: &str = "timeout";
 /// The code of a step that had not ended when the run ended.
 pub const UNFINISHED: &str = "unfinished";
+
+/// The verbs that a door performs. A run leaves the others out by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    verbs: BTreeSet<Verb>,
+}
+
+impl Offered {
+    /// Creates the list of a door.
+    pub fn new(verbs: impl IntoIterator<Item = Verb>) -> Self {
+        Self { verbs: verbs.into_iter().collect() }
+    }
+
+    /// Returns `true` if the door performs a verb.
+    pub fn has(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
+    }
+}
 
 /// What the server answered to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

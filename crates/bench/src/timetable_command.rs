@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -54,7 +55,7 @@ pub fn run(options: &TimetableOptions) -> Result<ExitCode> {
     let text = shipped::load(&options.file)?;
     match check::check(&text, &options.set) {
         Ok(workload) => {
-            print!("{}", format_timetable(&workload, options)?);
+            print!("{}", format_timetable(&Arc::new(workload), options)?);
             Ok(ExitCode::SUCCESS)
         }
         Err(findings) => {
@@ -64,9 +65,10 @@ pub fn run(options: &TimetableOptions) -> Result<ExitCode> {
     }
 }
 
-fn format_timetable(workload: &Workload, options: &TimetableOptions) -> Result<String> {
+fn format_timetable(workload: &Arc<Workload>, options: &TimetableOptions) -> Result<String> {
     let users = options.users.unwrap_or(workload.users);
-    let plan = Plan::new(workload, options.seed, users).ok_or("the run has no user of the range of recipients")?;
+    let plan =
+        Plan::new(Arc::clone(workload), options.seed, users).ok_or("the run has no user of the range of recipients")?;
     let no_user = || format!("user {} is none of the {} users", options.user, plan.users());
     let timetable = plan.timetable(options.user, options.interval).ok_or_else(no_user)?;
     let class = plan.class_of(options.user).ok_or_else(no_user)?;
@@ -96,7 +98,7 @@ fn format_time(time_us: u64) -> String {
 /// What is drawn for a planned step.
 struct Draws<'a> {
     workload: &'a Workload,
-    plan: &'a Plan<'a>,
+    plan: &'a Plan,
     user: u64,
     planned: &'a PlannedStep<'a>,
 }
@@ -170,7 +172,7 @@ mod tests {
         };
         edit(&mut options);
         let workload = check::check(&shipped::load(file)?, &options.set).expect("a shipped workload is valid");
-        format_timetable(&workload, &options)
+        format_timetable(&Arc::new(workload), &options)
     }
 
     #[test]

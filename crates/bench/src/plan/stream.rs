@@ -18,10 +18,20 @@ pub enum Draw {
     Pause = 4,
     /// Which of the rows that a user has is the document of a step.
     Document = 5,
+    /// Whether an attachment that is met is read.
+    Attachment = 6,
     /// The recipients of a message.
     Recipients = 7,
+    /// The names to look up.
+    Names = 8,
+    /// The words to search.
+    Words = 9,
     /// The row of the size profile.
     Size = 10,
+    /// Subject, body and attachments.
+    Content = 11,
+    /// A message of the population.
+    Message = 21,
 }
 
 /// A stream of numbers that its key determines.
@@ -34,6 +44,11 @@ impl Stream {
     /// Starts the stream of a draw in the run of a seed. `key` says whose draw it is: user, iteration, step.
     pub fn new(seed: u64, draw: Draw, key: [u64; 3]) -> Self {
         Self { numbers: SplitMix64::new(state(seed, draw as u64, key)) }
+    }
+
+    /// Returns the rest of the numbers.
+    pub fn into_numbers(self) -> SplitMix64 {
+        self.numbers
     }
 
     /// Returns a number below `end`, which must not be 0: the upper half of the product with 128 bits.
@@ -91,8 +106,10 @@ mod tests {
 
     #[test]
     fn draws_have_the_numbers_of_the_page() {
-        let draws = [Draw::Start, Draw::Phase, Draw::Jitter, Draw::Pause, Draw::Document, Draw::Recipients, Draw::Size];
-        for (draw, expected) in draws.into_iter().zip([1, 2, 3, 4, 5, 7, 10]) {
+        let of_user = [Draw::Start, Draw::Phase, Draw::Jitter, Draw::Pause, Draw::Document, Draw::Attachment];
+        let of_step = [Draw::Recipients, Draw::Names, Draw::Words, Draw::Size, Draw::Content, Draw::Message];
+        let draws = of_user.into_iter().chain(of_step);
+        for (draw, expected) in draws.zip([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 21]) {
             let mut stream = Stream::new(1, draw, [1, 0, 0]);
             let stored = FIRST_NUMBERS.iter().find(|(number, _, _)| *number == expected).expect("a stored number");
             assert_eq!(stream.below(u64::MAX), ((u128::from(stored.1) * u128::from(u64::MAX)) >> 64) as u64);

@@ -1,6 +1,7 @@
 //! Property tests of plans: exact rates, times within their iteration, and uniform draws.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -18,11 +19,11 @@ use crate::workload::{Workload, check, shipped};
 /// The upper 0.1 % points of the chi-square distribution by degrees of freedom.
 const CHI_SQUARE_MAX: &[(usize, f64)] = &[(5, 20.515), (7, 24.322), (23, 49.728), (99, 148.23)];
 
-fn workload(text: &str) -> Workload {
-    check::check(text, &[]).unwrap_or_else(|findings| panic!("{findings:#?}\n{text}"))
+fn workload(text: &str) -> Arc<Workload> {
+    Arc::new(check::check(text, &[]).unwrap_or_else(|findings| panic!("{findings:#?}\n{text}")))
 }
 
-fn shipped(name: &str) -> Workload {
+fn shipped(name: &str) -> Arc<Workload> {
     workload(&shipped::load(name).expect("shipped"))
 }
 
@@ -47,7 +48,7 @@ fn cycle(steps: &[crate::workload::class::Step]) -> u64 {
 fn a_whole_cycle_has_the_promised_actions() {
     for (name, _) in shipped::FILES {
         let workload = shipped(name);
-        let plan = Plan::new(&workload, 3, 10.min(workload.users)).expect("recipients");
+        let plan = Plan::new(Arc::clone(&workload), 3, 10.min(workload.users)).expect("recipients");
         for user in 1..=plan.users() {
             let class = plan.class_of(user).expect("a user of the plan");
             let cycle = cycle(&class.steps);
@@ -76,7 +77,7 @@ fn a_whole_cycle_has_the_promised_actions() {
 fn steps_are_within_their_iteration_and_in_order() {
     for name in ["n8mail", "entmail", "maxsessions", "clustermail"] {
         let workload = shipped(name);
-        let plan = Plan::new(&workload, 9, 40).expect("recipients");
+        let plan = Plan::new(Arc::clone(&workload), 9, 40).expect("recipients");
         for user in 1..=40 {
             let class = plan.class_of(user).expect("a user of the plan");
             let iteration_us = class.rhythm.iteration_us.expect("a timetable");
@@ -99,12 +100,12 @@ fn steps_are_within_their_iteration_and_in_order() {
 #[test]
 fn only_iterations_of_the_workload_are_played() {
     let idle = shipped("idle");
-    let plan = Plan::new(&idle, 1, 5).expect("recipients");
+    let plan = Plan::new(Arc::clone(&idle), 1, 5).expect("recipients");
     let steps: Vec<_> = plan.timetable(3, 2_000_000).expect("a user").collect();
     assert_eq!(steps.iter().map(|planned| planned.step.verb).collect::<Vec<_>>(), [Verb::OpenDatabase, Verb::Wait]);
     assert_eq!(steps[0].intended_us, Some(4_000_000), "a single iteration begins at once");
     let filling = shipped("n8mailinit");
-    let plan = Plan::new(&filling, 1, 5).expect("recipients");
+    let plan = Plan::new(Arc::clone(&filling), 1, 5).expect("recipients");
     let steps = plan.timetable(5, 1_000_000).expect("a user");
     assert_eq!((steps.clone().count(), steps.filter(|planned| planned.intended_us.is_some()).count()), (3_000, 0));
     assert!(plan.timetable(6, 0).is_none() && plan.timetable(0, 0).is_none());
@@ -114,7 +115,7 @@ fn only_iterations_of_the_workload_are_played() {
 fn times_beyond_64_bits_do_not_wrap() {
     let head = "format = 1\nname = \"Long\"\ntitle = \"Long\"\niteration = \"168 h\"\niterations = 1_000_000\n";
     let workload = workload(&format!("{head}step = [{{ verb = \"poll\", every = 1_000, phase = 999 }}]"));
-    let plan = Plan::new(&workload, 1, 1_000_000).expect("recipients");
+    let plan = Plan::new(Arc::clone(&workload), 1, 1_000_000).expect("recipients");
     let last = plan.timetable(1_000_000, u64::MAX / 4).expect("a user").last().expect("steps");
     assert_eq!((last.iteration, last.intended_us), (999_999, Some(u64::MAX)));
 }
@@ -125,7 +126,7 @@ fn phases_of_every_are_uniform_over_users() {
     let steps = "{ verb = \"poll\", every = 24 }, { verb = \"send\", every = 8, group = \"a\" }, { verb = \"lookup\", \
                  every = 8, group = \"a\" }, { verb = \"read\", every = 8, phase = 5 }";
     let workload = workload(&format!("{head}step = [{steps}]"));
-    let plan = Plan::new(&workload, 1, 24_000).expect("recipients");
+    let plan = Plan::new(Arc::clone(&workload), 1, 24_000).expect("recipients");
     let mut polls = vec![0; 24];
     let mut sends = vec![0; 8];
     let mut pairs = 0;
@@ -148,7 +149,7 @@ fn phases_of_every_are_uniform_over_users() {
 #[test]
 fn starts_are_spread_over_an_iteration() {
     let workload = shipped("n8mail");
-    let plan = Plan::new(&workload, 1, 100_000).expect("recipients");
+    let plan = Plan::new(Arc::clone(&workload), 1, 100_000).expect("recipients");
     let mut counts = vec![0; 100];
     for user in 1..=100_000 {
         let first = plan.timetable(user, 0).expect("a user").next().expect("a step");
@@ -275,7 +276,7 @@ proptest! {
     fn draws_depend_on_their_key_alone(user in 1u64..50, seed: u64, users in 50u64..200) {
         let workload = shipped("n8mail");
         let times = |users| {
-            let plan = Plan::new(&workload, seed, users).expect("recipients");
+            let plan = Plan::new(Arc::clone(&workload), seed, users).expect("recipients");
             let timetable = plan.timetable(user, 0).expect("a user");
             timetable.take(100).map(|planned| planned.intended_us).collect::<Vec<_>>()
         };

@@ -75,14 +75,7 @@ impl Rates {
 
     fn add_step(&mut self, workload: &Workload, class: &Class, step: &Step) {
         let actions = Fraction::new(step.count.into(), step.every.into());
-        let transactions = match &step.action {
-            Action::Send { copy: true, .. } | Action::Answer { copy: true, .. } => {
-                step.verb.transactions() + COPY_TRANSACTIONS
-            }
-            Action::Pull { method: PullMethod::Call } => pulled_documents(workload, class),
-            _ => step.verb.transactions(),
-        };
-        self.add(step.verb, actions, transactions);
+        self.add(step.verb, actions, step_transactions(workload, class, step));
         match step.action {
             Action::Send { recipients, from, .. } => self.add_message(actions, recipients, from),
             Action::Answer { .. } if step.verb == Verb::Reply => {
@@ -125,6 +118,17 @@ impl Rates {
             received: self.received.times(factor),
             transactions: self.transactions.times(factor),
         }
+    }
+}
+
+/// Returns the transactions of a step.
+pub fn step_transactions(workload: &Workload, class: &Class, step: &Step) -> u64 {
+    match &step.action {
+        Action::Send { copy: true, .. } | Action::Answer { copy: true, .. } => {
+            step.verb.transactions() + COPY_TRANSACTIONS
+        }
+        Action::Pull { method: PullMethod::Call } => pulled_documents(workload, class),
+        _ => step.verb.transactions(),
     }
 }
 

@@ -72,6 +72,11 @@ pub const STEP_VERBS: &[(&str, Verb)] = &[
 ];
 
 impl Verb {
+    /// Returns all verbs in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::LogIn].into_iter().chain(STEP_VERBS.iter().map(|(_, verb)| *verb))
+    }
+
     /// Returns the word of a workload file.
     pub fn word(self) -> &'static str {
         STEP_VERBS.iter().find(|(_, verb)| *verb == self).map_or("log_in", |(word, _)| word)
