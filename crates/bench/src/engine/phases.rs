@@ -152,6 +152,34 @@ pub struct PhaseTimes {
     pub end: Option<Duration>,
 }
 
+/// The phase of a level at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseName {
+    /// Not all users have completed an iteration.
+    RampUp,
+    /// All users have; there is no steady state yet.
+    BeforeSteadyState,
+    /// There is steady state; the measured interval has not begun.
+    Settling,
+    /// The measured interval.
+    Measured,
+    /// The measured interval is over, or the run ends without one.
+    CoolDown,
+}
+
+impl PhaseName {
+    /// Returns the name for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::RampUp => "ramp-up",
+            Self::BeforeSteadyState => "before steady state",
+            Self::Settling => "settling",
+            Self::Measured => "measured interval",
+            Self::CoolDown => "cool-down",
+        }
+    }
+}
+
 /// The phases of a level.
 #[derive(Debug, Clone)]
 pub struct Phases {
@@ -192,6 +220,18 @@ impl Phases {
     /// Returns the largest number of connected users at a border.
     pub fn connected_max(&self) -> u64 {
         self.connected_max
+    }
+
+    /// Returns the phase that begins or goes on at a border.
+    pub fn phase_at(&self, at: Duration) -> PhaseName {
+        match &self.times.measured {
+            _ if self.times.end.is_some() => PhaseName::CoolDown,
+            Some(measured) if at < measured.start => PhaseName::Settling,
+            Some(measured) if at < measured.end => PhaseName::Measured,
+            Some(_) => PhaseName::CoolDown,
+            None if self.times.ramp_up_end.is_some() => PhaseName::BeforeSteadyState,
+            None => PhaseName::RampUp,
+        }
     }
 
     /// Ends the level before its time.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::phases::{Border, Decision, PhaseLengths, PhaseTimes, Phases, SessionCount};
+use super::phases::{Border, Decision, PhaseLengths, PhaseName, PhaseTimes, Phases, SessionCount};
 use super::states::StateCounts;
 use super::steps::StepSource;
 use super::user::{Control, RunHandles, User, UserContext, UserIdentity, UserRules};
@@ -57,9 +57,14 @@ pub struct Observation {
 
 /// Observes the server at each border, and receives the samples.
 pub trait BorderObserver {
-    /// Takes the sample that ends at a border, and how many users are in each state. A call that lasts longer than
-    /// half a sample is dropped.
-    fn border(&mut self, sample: &Sample, states: &StateCounts) -> impl Future<Output = Observation>;
+    /// Takes the sample that ends at a border, how many users are in each state, and the phase in which the sample
+    /// was. A call that lasts longer than half a sample is dropped.
+    fn border(
+        &mut self,
+        sample: &Sample,
+        states: &StateCounts,
+        phase: PhaseName,
+    ) -> impl Future<Output = Observation>;
 }
 
 /// Requests to end a run before its time. A second one is `AtOnce`.
@@ -256,7 +261,8 @@ impl<U: UserSource, W: Write> Run<U, W> {
         }
         let sample = self.recorder.border(self.next_border)?;
         self.next_border += self.settings.lengths.sample();
-        let observing = observer.border(&sample, &self.context.states);
+        let phase = self.levels.last().map_or(PhaseName::RampUp, |level| level.phase_at(sample.interval.start));
+        let observing = observer.border(&sample, &self.context.states, phase);
         let unanswered = Observation { sessions: SessionCount::Unanswered, is_server_ended: false };
         Ok(timeout(self.settings.lengths.sample() / 2, observing).await.unwrap_or(unanswered))
     }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::pace::{Pace, Speedup};
-use super::phases::{PhaseLengths, SessionCount, StatedLengths};
+use super::phases::{PhaseLengths, PhaseName, SessionCount, StatedLengths};
 use super::run::{BorderObserver, NewUser, Observation, Outcome, RunError, RunSettings, StopRequest, UserSource, play};
 use super::states::StateCounts;
 use super::steps::{PlannedStep, StepSource};
@@ -233,7 +233,7 @@ struct NoSessions {
 }
 
 impl BorderObserver for NoSessions {
-    async fn border(&mut self, sample: &Sample, _: &StateCounts) -> Observation {
+    async fn border(&mut self, sample: &Sample, _: &StateCounts, _: PhaseName) -> Observation {
         let is_server_ended = self.server_end.is_some_and(|end| sample.interval.end >= end);
         Observation { sessions: SessionCount::Unsupported, is_server_ended }
     }

@@ -155,3 +155,18 @@ fn steady_state_is_lost_above_one_percent_of_the_borders() {
     assert_eq!(measured_end(3), Decision::Complete);
     assert_eq!(measured_end(4), Decision::Lost);
 }
+
+#[test]
+fn phases_have_names_at_every_time() {
+    let begun = Phases::new(lengths(&stated()), Duration::ZERO, USERS, USERS);
+    assert_eq!(begun.phase_at(seconds(10)), PhaseName::RampUp);
+    let mut iterated = begun.clone();
+    iterated.border(&steady_border(1));
+    assert_eq!(iterated.phase_at(seconds(10)), PhaseName::BeforeSteadyState);
+    let (_, _, mut steady) = decide(&stated(), steady_border);
+    let phases = [70, 79, 80, 3_679, 3_680].map(|at| steady.phase_at(seconds(at)));
+    let [settling, measured, cool_down] = [PhaseName::Settling, PhaseName::Measured, PhaseName::CoolDown];
+    assert_eq!(phases, [settling, settling, measured, measured, cool_down]);
+    steady.end(seconds(90));
+    assert_eq!(steady.phase_at(seconds(90)), PhaseName::CoolDown);
+}
