@@ -8,15 +8,9 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
 use crate::arguments::{Arguments, Result};
+use bench::population::text::prose;
 use bench::random::SplitMix64;
 
-const WORDS: &[&str] = &[
-    "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",
-    "decision", "delivery", "draft", "for", "friday", "from", "have", "in", "invoice", "issue", "meeting", "minutes",
-    "next", "office", "on", "order", "plan", "please", "project", "question", "regards", "release", "review", "send",
-    "server", "team", "that", "the", "this", "to", "tomorrow", "travel", "until", "update", "version", "week", "will",
-    "with", "you",
-];
 const PEOPLE: &[&str] =
     &["Alice Ames", "Bob Byrne", "Carol Cole", "David Dunn", "Erin Esch", "Frank Foss", "Grace Gill"];
 const DAYS_MAX: usize = 28;
@@ -71,25 +65,6 @@ fn alternative(body: &str, index: usize) -> (String, String) {
          --{boundary}\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><body>{html}</body></html>\r\n--{boundary}--\r\n"
     );
     (format!("multipart/alternative; boundary=\"{boundary}\""), parts)
-}
-
-/// Generates lines of words, about `size` bytes in total.
-fn prose(numbers: &mut SplitMix64, size: usize) -> String {
-    let mut text = String::with_capacity(size + 16);
-    let mut column = 0;
-    while text.len() < size {
-        let word = *numbers.pick(WORDS);
-        text.push_str(word);
-        column += word.len() + 1;
-        if column > 68 {
-            text.push_str("\r\n");
-            column = 0;
-        } else {
-            text.push(' ');
-        }
-    }
-    text.push_str("\r\n");
-    text
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //!
 //! - [`workload`]: workload files, read and checked.
 //! - [`plan`]: what each user does and when, from the seed; [`random`] has its numbers.
+//! - [`population`]: the people of a run, and the contents of their mail files.
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
@@ -15,6 +16,7 @@ pub mod compare;
 pub mod door;
 pub mod engine;
 pub mod plan;
+pub mod population;
 pub mod random;
 pub mod record;
 pub mod report;

@@ -1,0 +1,75 @@
+//! The people of a run: their numbers and addresses.
+
+/// The place of the number in a pattern.
+const PLACEHOLDER: &str = "{}";
+
+/// The addresses of the users of a run: a pattern such as `mail{}@bench.test`, with the number for `{}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserNames {
+    before: String,
+    after: String,
+}
+
+impl UserNames {
+    /// Reads a pattern. Returns `None` unless it has one `{}`, is an address, and its domain has no `{}`.
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let (before, after) = pattern.split_once(PLACEHOLDER)?;
+        let (_, domain) = after.split_once('@')?;
+        let is_plain =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,;\"\\()[]{}".contains(&byte));
+        let is_address = is_plain(before) && is_plain(after) && !domain.is_empty() && !before.contains('@');
+        (is_address && !domain.contains('@')).then(|| Self { before: before.to_owned(), after: after.to_owned() })
+    }
+
+    /// Returns the address of a user.
+    pub fn address(&self, number: u64) -> String {
+        format!("{}{number}{}", self.before, self.after)
+    }
+
+    /// Returns the domain of the addresses.
+    pub fn domain(&self) -> &str {
+        self.after.rsplit('@').next().unwrap_or_default()
+    }
+
+    /// Returns the number of the user to whom an address belongs, if it is one of the run: alone, or within `<` and `>`
+    /// after a name.
+    pub fn number_of(&self, address: &str) -> Option<u64> {
+        let address = match address.rsplit_once('<') {
+            Some((_, address)) => address.split('>').next()?,
+            None => address,
+        };
+        let number = address.trim().strip_prefix(&self.before)?.strip_suffix(&self.after)?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+        number.parse().ok().filter(|_| is_number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_numbers_are_converted() {
+        let names = UserNames::parse("mail{}@bench.test").expect("a pattern");
+        assert_eq!(names.address(17), "mail17@bench.test");
+        assert_eq!(names.domain(), "bench.test");
+        let check = |address, expected| assert_eq!(names.number_of(address), expected, "{address:?}");
+        check("mail17@bench.test", Some(17));
+        check("Mail 17 <mail17@bench.test>", Some(17));
+        for other in
+            ["mail@bench.test", "mail017@bench.test", "mail+1@bench.test", "mail1@bench.test.x", "", "<", "a<b"]
+        {
+            check(other, None);
+        }
+        check("mail99999999999999999999@bench.test", None);
+    }
+
+    #[test]
+    fn patterns_are_checked() {
+        for pattern in ["", "mail@bench.test", "mail{}", "mail{}@", "a@b{}@c", "mail{}@b{}.test", "ma il{}@bench.test"]
+        {
+            assert_eq!(UserNames::parse(pattern), None, "{pattern:?}");
+        }
+        assert!(UserNames::parse("{}bench@bench.test").is_some());
+    }
+}
