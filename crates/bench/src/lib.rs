@@ -7,6 +7,7 @@
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
 //! - [`record`]: histograms and counts of steps, by sample.
+//! - [`target`]: the server under test, started by the driver or running already.
 //! - [`report`]: what a run is worth.
 //! - [`compare`]: figures of several runs beside each other.
 //!
@@ -20,4 +21,6 @@ pub mod population;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod target;
+pub mod wall_clock;
 pub mod workload;

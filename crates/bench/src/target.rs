@@ -1,0 +1,111 @@
+//! The server under test: its addresses, its users and its processes.
+//!
+//! [`server`] starts a server on a folder of its own and ends it; [`file`] reads the file that describes a server that
+//! runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, and [`metrics`] what the
+//! server counts.
+
+pub mod file;
+pub mod metrics;
+pub mod process;
+pub mod server;
+pub mod system_random;
+
+use std::fmt;
+use std::net::{IpAddr, ToSocketAddrs as _};
+
+use client::Trust;
+
+use crate::population::people::UserNames;
+
+/// The pattern of the addresses of users, as in Server.Load.
+pub const USERS_DEFAULT: &str = "mail{}@bench.test";
+
+/// A server that runs.
+#[derive(Clone)]
+pub struct Target {
+    /// The host and port of the native protocol.
+    pub native: String,
+    /// The certificates that are trusted.
+    pub trust: Trust,
+    /// The addresses of the users.
+    pub names: UserNames,
+    /// The password of all users.
+    pub password: String,
+    /// The host and port of `/metrics`.
+    pub metrics: Option<String>,
+    /// The processes of the server.
+    pub processes: Vec<u32>,
+}
+
+/// Shows no password.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("native", &self.native).field("processes", &self.processes).finish()
+    }
+}
+
+/// Why there is no target.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// A file cannot be read or written.
+    #[error("{file}: {source}")]
+    File {
+        /// The file.
+        file: String,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A file has other contents than it should have.
+    #[error("{file}: {reason}")]
+    Contents {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The program of the server cannot be run, or fails.
+    #[error("{command}: {reason}")]
+    Program {
+        /// The command.
+        command: String,
+        /// What it has written, or the error of the operating system.
+        reason: String,
+    },
+    /// The server is on another machine.
+    #[error("{0} is not on this machine; with --yes-load-it it is loaded nevertheless")]
+    Remote(String),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Trust(#[from] client::Error),
+}
+
+impl TargetError {
+    /// Creates the error of a file.
+    pub fn of_file(file: impl fmt::Display, source: std::io::Error) -> Self {
+        Self::File { file: file.to_string(), source }
+    }
+}
+
+/// Returns `true` if all addresses of a host are those of this machine alone. A name that is not found is not.
+///
+/// The port follows the host.
+pub fn is_loopback(address: &str) -> bool {
+    let Ok(found) = address.to_socket_addrs() else { return false };
+    let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    !addresses.is_empty() && addresses.iter().all(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_addresses_are_of_this_machine() {
+        for address in ["127.0.0.1:1352", "127.3.0.1:1", "[::1]:1352", "[::ffff:127.0.0.1]:1352"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in ["192.0.2.1:1352", "0.0.0.0:1352", "[2001:db8::1]:1352", "127.0.0.1", "no port", ""] {
+            assert!(!is_loopback(address), "{address}");
+        }
+    }
+}

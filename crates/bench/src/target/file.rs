@@ -1,0 +1,129 @@
+//! The file of `--target`: the server that runs already.
+//!
+//! It is TOML, at most 64 KiB, with the addresses by protocol, the pattern of the users' addresses, the file with their
+//! password (its first line), the certificate, and optionally the address of `/metrics` and the processes. Relative
+//! paths are resolved beside the file.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use client::Trust;
+use serde::Deserialize;
+
+use super::{Target, TargetError, USERS_DEFAULT, is_loopback};
+use crate::population::people::UserNames;
+
+/// Maximum size of the file, of a certificate, and of the file with the password.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The keys of the file. Those of protocols that this version has no doors for are accepted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFile {
+    native: Option<String>,
+    #[serde(rename = "imap")]
+    _imap: Option<String>,
+    #[serde(rename = "smtp")]
+    _smtp: Option<String>,
+    #[serde(rename = "lmtp")]
+    _lmtp: Option<String>,
+    #[serde(rename = "submission")]
+    _submission: Option<String>,
+    #[serde(rename = "pop3")]
+    _pop3: Option<String>,
+    #[serde(rename = "jmap")]
+    _jmap: Option<String>,
+    #[serde(rename = "lite")]
+    _lite: Option<String>,
+    users: Option<String>,
+    password_file: PathBuf,
+    certificate: PathBuf,
+    metrics: Option<String>,
+    #[serde(default)]
+    processes: Vec<u32>,
+}
+
+/// Whether servers on other machines are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteHosts {
+    /// They are refused.
+    Refused,
+    /// They are loaded.
+    Loaded,
+}
+
+/// Reads the file.
+///
+/// # Errors
+///
+/// If it or a file that it names cannot be read or used, or if the server is on another machine.
+pub fn load(path: &Path, remote: RemoteHosts) -> Result<Target, TargetError> {
+    let refused = |reason: &str| TargetError::Contents { file: path.display().to_string(), reason: reason.to_owned() };
+    let text = read_text(path)?;
+    let file: TargetFile = toml::from_str(&text).map_err(|error| refused(&error.to_string()))?;
+    let native = file.native.ok_or_else(|| refused("native is missing: the address of the native protocol"))?;
+    let addresses = [Some(&native), file.metrics.as_ref()];
+    for address in addresses.into_iter().flatten() {
+        if remote == RemoteHosts::Refused && !is_loopback(address) {
+            return Err(TargetError::Remote(address.clone()));
+        }
+    }
+    let users = file.users.as_deref().unwrap_or(USERS_DEFAULT);
+    let names = UserNames::parse(users).ok_or_else(|| refused("users is not a pattern such as mail{}@bench.test"))?;
+    let beside = |name: &Path| path.parent().unwrap_or(Path::new("")).join(name);
+    let password = read_text(&beside(&file.password_file))?;
+    let password = password.lines().next().unwrap_or_default().to_owned();
+    if password.is_empty() {
+        return Err(refused("the first line of password_file is empty"));
+    }
+    let trust = Trust::pinned(read_text(&beside(&file.certificate))?.as_bytes())?;
+    Ok(Target { native, trust, names, password, metrics: file.metrics, processes: file.processes })
+}
+
+fn read_text(path: &Path) -> Result<String, TargetError> {
+    let failed = |source| TargetError::of_file(path.display(), source);
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    let length = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > FILE_BYTES_MAX {
+        let reason = format!("longer than {FILE_BYTES_MAX} bytes");
+        return Err(TargetError::Contents { file: path.display().to_string(), reason });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str, password: &str) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("target.toml");
+        std::fs::write(&path, text).expect("the file can be written");
+        std::fs::write(folder.path().join("password"), password).expect("the file can be written");
+        load(&path, RemoteHosts::Refused).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let rest = "password_file = \"password\"\ncertificate = \"none.pem\"\n";
+        let check = |text: &str, expected: &str| {
+            let refusal = refusal(&format!("{text}\n{rest}"), "secret\n");
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check("", "native is missing");
+        check("nativ = \"127.0.0.1:1\"", "nativ");
+        check("native = \"192.0.2.1:1352\"", "192.0.2.1:1352 is not on this machine; with --yes-load-it");
+        check("native = \"127.0.0.1:1\"\nmetrics = \"192.0.2.1:80\"", "192.0.2.1:80");
+        check("native = \"127.0.0.1:1\"\nusers = \"mail@bench.test\"", "users is not a pattern");
+        check("native = \"127.0.0.1:1\"", "none.pem");
+        let empty = refusal(&format!("native = \"127.0.0.1:1\"\n{rest}"), "\n");
+        assert!(empty.contains("password_file is empty"), "{empty}");
+    }
+
+    #[test]
+    fn long_files_are_refused() {
+        assert!(refusal(&"#".repeat(70_000), "x").contains("longer than 65536 bytes"));
+    }
+}

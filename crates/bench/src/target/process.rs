@@ -1,0 +1,161 @@
+//! What processes consume, from `/proc`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Microseconds in a tick of the processor times. Linux reports them in hundredths of a second on all machines.
+const TICK_US: u64 = 10_000;
+
+/// What some processes have consumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Consumption {
+    /// User and system time, that of ended children included.
+    pub processor_us: u64,
+    /// Memory in use now (the resident set).
+    pub resident_bytes: u64,
+    /// Private memory and the proportional part of shared memory (PSS), if the system tells it.
+    pub proportional_bytes: Option<u64>,
+    /// Major page faults.
+    pub page_faults: u64,
+}
+
+/// Reads the processes of a machine from its folder.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    folder: PathBuf,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self { folder: PathBuf::from("/proc") }
+    }
+}
+
+impl Processes {
+    /// Reads from another folder than `/proc`.
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Returns the consumption of some processes, or `None` if one of them has ended.
+    pub fn consumption(&self, processes: &[u32]) -> Option<Consumption> {
+        let mut sum = Consumption { proportional_bytes: Some(0), ..Consumption::default() };
+        for process in processes {
+            let folder = self.folder.join(process.to_string());
+            let stat = fs::read_to_string(folder.join("stat")).ok()?;
+            let (processor_us, page_faults) = parse_stat(&stat)?;
+            sum.processor_us += processor_us;
+            sum.page_faults += page_faults;
+            let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+            sum.resident_bytes += field_bytes(&status, "VmRSS:").unwrap_or(0);
+            let rollup = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
+            let proportional_bytes = field_bytes(&rollup, "Pss:");
+            sum.proportional_bytes = sum.proportional_bytes.zip(proportional_bytes).map(|(one, other)| one + other);
+        }
+        Some(sum)
+    }
+
+    /// Returns the largest memory that a process had (the peak of the resident set).
+    pub fn resident_max_bytes(&self, process: u32) -> Option<u64> {
+        let status = fs::read_to_string(self.folder.join(process.to_string()).join("status")).ok()?;
+        field_bytes(&status, "VmHWM:")
+    }
+
+    /// Returns the number of open files of a process.
+    pub fn open_files(&self, process: u32) -> Option<u64> {
+        let files = fs::read_dir(self.folder.join(process.to_string()).join("fd")).ok()?;
+        Some(files.count() as u64)
+    }
+
+    /// Returns the pages that the machine has swapped in and out.
+    pub fn swapped_pages(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join("vmstat")).ok()?;
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        Some(value("pswpin ")? + value("pswpout ")?)
+    }
+
+    /// Returns the mean load of the last minute.
+    pub fn load(&self) -> Option<f64> {
+        let text = fs::read_to_string(self.folder.join("loadavg")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Returns the name of the processor.
+    pub fn processor_name(&self) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join("cpuinfo")).ok()?;
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    }
+
+    /// Returns the memory of the machine.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        field_bytes(&fs::read_to_string(self.folder.join("meminfo")).ok()?, "MemTotal:")
+    }
+
+    /// Returns the name and version of the kernel.
+    pub fn kernel(&self) -> Option<String> {
+        let release = fs::read_to_string(self.folder.join("sys/kernel/osrelease")).ok()?;
+        Some(format!("Linux {}", release.trim()))
+    }
+}
+
+/// Returns the processor time and the major page faults of a process from its `stat`, both with those of its ended
+/// children. The name of the program, in parentheses, may contain blanks and parentheses.
+fn parse_stat(stat: &str) -> Option<(u64, u64)> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // The fields after the name begin with number 3; man 5 proc numbers them.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let ticks = field(14)? + field(15)? + field(16)? + field(17)?;
+    Some((ticks * TICK_US, field(12)? + field(13)?))
+}
+
+/// Returns the value of a line such as `VmRSS:  1024 kB`.
+fn field_bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "7 (a (b) c) S 1 7 7 0 -1 4194560 100 200 3 4 50 60 7 8 20 0 9 0 100 200 300";
+
+    #[test]
+    fn consumption_is_read_with_ended_children() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be created");
+            fs::write(path, text).expect("the file can be written");
+        };
+        write("7/stat", STAT);
+        write("7/status", "Name:\ta\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n");
+        write("7/smaps_rollup", "Rss:  1024 kB\nPss:   512 kB\n");
+        write("8/stat", STAT);
+        write("8/status", "VmRSS: 1 kB\n");
+        write("vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
+        write("loadavg", "0.75 0.5 0.2 1/100 7\n");
+        let processes = Processes::at(folder.path());
+        let one = Consumption {
+            processor_us: 1_250_000,
+            resident_bytes: 1_048_576,
+            proportional_bytes: Some(524_288),
+            page_faults: 7,
+        };
+        assert_eq!(processes.consumption(&[7]), Some(one));
+        let both = processes.consumption(&[7, 8]).expect("both run");
+        assert_eq!((both.processor_us, both.proportional_bytes), (2_500_000, None), "unknown of one, unknown of both");
+        assert_eq!(processes.consumption(&[7, 9]), None, "9 has ended");
+        assert_eq!(processes.resident_max_bytes(7), Some(2_097_152));
+        assert_eq!((processes.swapped_pages(), processes.load()), (Some(7), Some(0.75)));
+    }
+
+    #[test]
+    fn damaged_files_have_no_values() {
+        assert_eq!(parse_stat("7 (a) S 1 2"), None);
+        assert_eq!(parse_stat(""), None);
+        assert_eq!(field_bytes("VmRSS: many kB", "VmRSS:"), None);
+        assert_eq!(field_bytes("VmRSS: 4 pages", "VmRSS:"), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! A server that the driver starts on a folder of its own, and ends.
+//!
+//! It listens on loopback only, on ports that it chooses. Only the native protocol and `/metrics` are served, and no
+//! mail leaves the machine. Passwords are hashed in the cheapest way: hashing is not what is measured. The process
+//! has a group of its own, so that Ctrl-C at the terminal reaches only the driver, which ends it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use client::Trust;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
+
+use super::system_random::SystemRandom;
+use super::{Target, TargetError, USERS_DEFAULT};
+use crate::population::people::UserNames;
+
+/// The longest time until a server is ready.
+const READY_TIME_MAX: Duration = Duration::from_secs(120);
+/// The longest time until a server has ended.
+const END_TIME_MAX: Duration = Duration::from_secs(60);
+/// The time between two looks at a server that starts or ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum length of the end of the log that an error repeats.
+const LOG_BYTES_MAX: usize = 2_000;
+
+/// Settings of every server that the driver starts. Those of the command line follow, and win.
+const SETTINGS: &[&str] = &[
+    "server.name=mx.bench.test",
+    "listen.native=127.0.0.1:0",
+    "listen.admin=127.0.0.1:0",
+    "listen.smtp=off",
+    "listen.submission=off",
+    "listen.submission_tls=off",
+    "listen.imap=off",
+    "listen.imap_tls=off",
+    "listen.pop3=off",
+    "listen.pop3_tls=off",
+    "listen.http=off",
+    "listen.https=off",
+    "router.outbound=false",
+    "directory.password_memory=8KiB",
+    "directory.password_rounds=1",
+];
+
+/// What is started.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// The program of the server.
+    pub program: PathBuf,
+    /// A folder for the data and the log, which does not exist yet.
+    pub folder: PathBuf,
+    /// Settings as `KEY=VALUE`.
+    pub settings: Vec<String>,
+    /// The users who are created.
+    pub users: u64,
+}
+
+/// A server that the driver has started. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct StartedServer {
+    options: ServerOptions,
+    /// The process. It ends with [`StartedServer::stop`], or when it is dropped.
+    child: Child,
+}
+
+impl StartedServer {
+    /// Creates the folder and the users, starts the server, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If the folder exists or cannot be created, if a command of the program fails, or if the server is not ready in
+    /// time.
+    pub async fn start(options: ServerOptions) -> Result<(Self, Target), TargetError> {
+        let folder = &options.folder;
+        let failed = |source| TargetError::of_file(folder.display(), source);
+        DirBuilder::new().recursive(false).mode(0o700).create(folder).map_err(failed)?;
+        let names = UserNames::parse(USERS_DEFAULT).expect("the default is a pattern");
+        let random = SystemRandom::open().map_err(|source| TargetError::of_file("/dev/urandom", source))?;
+        let password = random.password();
+        options.create_people(&names, &password)?;
+        let log =
+            File::create(options.log()).map_err(|source| TargetError::of_file(options.log().display(), source))?;
+        let mut command = options.command(&["serve"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        let child = command.spawn().map_err(|error| options.failed("serve", &error.to_string()))?;
+        let mut server = Self { options, child };
+        let listeners = server.wait_until_ready().await?;
+        let address = |name: &str| listeners.get(name).cloned();
+        let native = address("native").ok_or_else(|| server.options.failed("serve", "it has no native listener"))?;
+        let certificate = server.options.data().join("tls/certificate.pem");
+        let pem = fs::read(&certificate).map_err(|source| TargetError::of_file(certificate.display(), source))?;
+        let trust = Trust::pinned(&pem)?;
+        let processes = vec![server.child.id()];
+        let metrics = address("admin");
+        Ok((server, Target { native, trust, names, password, metrics, processes }))
+    }
+
+    /// Returns the effective configuration, as the program prints it.
+    ///
+    /// # Errors
+    ///
+    /// If the program fails.
+    pub fn configuration(&self) -> Result<String, TargetError> {
+        self.options.run(&["config", "show"])
+    }
+
+    /// Returns `true` if the process has ended.
+    pub fn is_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the server. One that does not end in time is killed when this is dropped.
+    pub async fn stop(mut self) {
+        if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
+            // An error means that it has ended already.
+            let _ = kill_process(process, Signal::TERM);
+        }
+        let deadline = Instant::now() + END_TIME_MAX;
+        while !self.is_ended() && Instant::now() < deadline {
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Returns the addresses of the listeners.
+    async fn wait_until_ready(&mut self) -> Result<BTreeMap<String, String>, TargetError> {
+        let deadline = Instant::now() + READY_TIME_MAX;
+        let file = self.options.data().join("listeners.json");
+        loop {
+            if self.is_ended() {
+                let log = fs::read_to_string(self.options.log()).unwrap_or_default();
+                let end = &log[log.floor_char_boundary(log.len().saturating_sub(LOG_BYTES_MAX))..];
+                return Err(self.options.failed("serve", &format!("the server ended at once: {end}")));
+            }
+            let listeners = fs::read_to_string(&file).ok().and_then(|text| parse_listeners(&text));
+            if let Some(listeners) = listeners {
+                return Ok(listeners);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.options.failed("serve", "the server was not ready within two minutes"));
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+}
+
+impl Drop for StartedServer {
+    fn drop(&mut self) {
+        if !self.is_ended() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl ServerOptions {
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--data").arg(self.data());
+        for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {
+            command.args(["--set", setting]);
+        }
+        command.args(words);
+        command
+    }
+
+    fn failed(&self, command: &str, reason: &str) -> TargetError {
+        let command = format!("{} {command}", self.program.display());
+        TargetError::Program { command, reason: reason.trim().to_owned() }
+    }
+
+    /// Runs a command of the program, and returns its output.
+    fn run(&self, words: &[&str]) -> Result<String, TargetError> {
+        let name = words.join(" ");
+        let mut command = self.command(words);
+        let output = command.stdin(Stdio::null()).output().map_err(|error| self.failed(&name, &error.to_string()))?;
+        if !output.status.success() {
+            let text = [output.stdout, output.stderr].concat();
+            return Err(self.failed(&name, &String::from_utf8_lossy(&text)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Adds the domain and the users. The file with their password can be read by its owner only.
+    fn create_people(&self, names: &UserNames, password: &str) -> Result<(), TargetError> {
+        self.run(&["domain", "add", names.domain()])?;
+        let file = self.folder.join("people.csv");
+        let failed = |source| TargetError::of_file(file.display(), source);
+        write_private(&file, &people_table(names, password, self.users)).map_err(failed)?;
+        self.run(&["user", "add", "--batch", &file.display().to_string()])?;
+        Ok(())
+    }
+}
+
+fn people_table(names: &UserNames, password: &str, users: u64) -> String {
+    let line = |number| format!("{},Mail {number},{password}\n", names.address(number));
+    "address,name,password\n".to_owned() + &(1..=users).map(line).collect::<String>()
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Reads the addresses of the listeners: a text, or a list of texts of which the first one counts.
+fn parse_listeners(text: &str) -> Option<BTreeMap<String, String>> {
+    let listeners: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    let first = |value: serde_json::Value| match value {
+        serde_json::Value::String(address) => Some(address),
+        serde_json::Value::Array(addresses) => addresses.first()?.as_str().map(str::to_owned),
+        _ => None,
+    };
+    let listeners = listeners.into_iter().filter_map(|(name, value)| Some((name, first(value)?)));
+    let listeners: BTreeMap<_, _> = listeners.collect();
+    (!listeners.is_empty()).then_some(listeners)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn listeners_are_texts_or_lists() {
+        let listeners = parse_listeners(r#"{"native": "127.0.0.1:5", "admin": ["127.0.0.1:6", "[::1]:6"], "x": 1}"#);
+        let listeners = listeners.expect("two");
+        assert_eq!(listeners.get("native").map(String::as_str), Some("127.0.0.1:5"));
+        assert_eq!(listeners.get("admin").map(String::as_str), Some("127.0.0.1:6"));
+        assert_eq!(listeners.len(), 2);
+        assert_eq!(parse_listeners("{}"), None);
+        assert_eq!(parse_listeners("{\"native\": \"127"), None, "the file is being written");
+    }
+
+    #[test]
+    fn passwords_are_in_a_file_of_the_owner() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("people.csv");
+        let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
+        let table = people_table(&names, "secret", 2);
+        assert_eq!(table, "address,name,password\nmail1@bench.test,Mail 1,secret\nmail2@bench.test,Mail 2,secret\n");
+        write_private(&path, &table).expect("the file can be written");
+        let mode = fs::metadata(&path).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(write_private(&path, &table).is_err(), "an existing file is not used");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_fails_is_reported_with_its_output() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = ServerOptions {
+            program: PathBuf::from("/bin/false"),
+            folder: folder.path().join("run"),
+            settings: Vec::new(),
+            users: 1,
+        };
+        let error = StartedServer::start(options.clone()).await.expect_err("it fails").to_string();
+        assert!(error.starts_with("/bin/false domain add bench.test:"), "{error}");
+        let missing = ServerOptions { program: folder.path().join("none"), folder: folder.path().join("b"), ..options };
+        assert!(
+            StartedServer::start(missing.clone()).await.expect_err("it fails").to_string().contains("No such file")
+        );
+        assert!(StartedServer::start(missing).await.expect_err("it exists").to_string().contains("File exists"));
+    }
+}
