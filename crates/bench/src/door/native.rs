@@ -1,0 +1,193 @@
+//! The native protocol: gRPC over TLS, with one connection and one session for each user.
+//!
+//! [`session`] holds the connection and counts the calls. [`memory`] has the rows and documents that a user knows. The
+//! verbs are in [`reading`], [`views`] and [`writing`], one function for each; [`documents`] has the calls that they
+//! share with [`filling`], which fills mail files before a run.
+//!
+//! A connection that the server has closed while it was idle is opened again, with the same session, by the next step.
+//! A connection that breaks during a call, and a session that the server has ended, are errors: the user logs in again.
+//!
+//! Limits: a reply has at most 8 MiB, as in all clients ([`client::ConnectOptions`]); the contents of attachments are
+//! counted and dropped; a user remembers at most [`memory::ROWS_MAX`] rows.
+//!
+//! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `replicate`, `pull` and
+//! `rebuild_view`; `send` in the name of another user, which the protocol refuses.
+
+mod documents;
+pub mod filling;
+mod items;
+mod memory;
+mod reading;
+mod session;
+mod views;
+mod writing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use client::{ConnectOptions, v1};
+
+use super::{Door, Offered, Reply, StepError};
+use crate::plan::steps::PlanAction;
+use crate::population::people::UserNames;
+use crate::target::system_random::SystemRandom;
+use crate::workload::action::Action;
+use crate::workload::verb::Verb;
+use memory::UserMemory;
+use session::{CallCount, CallError, Session};
+
+/// The verbs that this door does not perform, with the reason.
+pub const LEFT_OUT: &[(Verb, &str)] = &[
+    (Verb::Invite, "the server has no calendar mail yet"),
+    (Verb::Accept, "the server has no calendar mail yet"),
+    (Verb::Replicate, "this version of the native door has no local replicas"),
+    (Verb::Pull, "this version of the native door has no local replicas"),
+    (Verb::RebuildView, "this version of the native door does not rebuild views"),
+];
+
+/// Returns the verbs that this door performs.
+pub fn offered() -> Offered {
+    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
+}
+
+/// What the doors of all users share.
+pub struct NativeSettings {
+    /// The address of the server and the certificates that are trusted.
+    pub options: ConnectOptions,
+    /// The addresses of the users.
+    pub names: UserNames,
+    /// The password of all users.
+    pub password: String,
+    /// The factor by which messages and documents are made smaller.
+    pub size_scale: f64,
+    /// For the logins.
+    pub random: SystemRandom,
+}
+
+/// Shows no password.
+impl fmt::Debug for NativeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeSettings").field("options", &self.options).field("names", &self.names).finish()
+    }
+}
+
+/// The door of a user.
+#[derive(Debug)]
+pub struct NativeDoor {
+    settings: Arc<NativeSettings>,
+    user: u64,
+    /// `None` until the user has logged in.
+    session: Option<Session>,
+    memory: UserMemory,
+}
+
+impl NativeDoor {
+    /// Creates the door of a user, which is not connected.
+    pub fn new(settings: &Arc<NativeSettings>, user: u64) -> Self {
+        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+    }
+}
+
+impl Door for NativeDoor {
+    type Action = PlanAction;
+
+    async fn log_in(&mut self) -> Result<Reply, StepError> {
+        self.session = None;
+        self.memory = UserMemory::default();
+        match Session::log_in(&self.settings, self.user).await {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(Reply::Performed { calls: 1, attachments: 0, reopened: 0 })
+            }
+            Err(error) => Err(error.into_step_error(1)),
+        }
+    }
+
+    async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        let Some(session) = &mut self.session else {
+            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+        };
+        let mut count = CallCount::default();
+        if let Err(error) = session.reopen(&self.settings, &mut count).await {
+            return Err(error.into_step_error(count.calls));
+        }
+        let mut step =
+            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
+        match step.perform().await {
+            Ok(StepOutcome::Performed { attachments }) => {
+                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
+            }
+            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
+            Err(error) => Err(error.into_step_error(count.calls)),
+        }
+    }
+
+    async fn log_out(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.log_out().await;
+        }
+    }
+
+    fn disconnect(&mut self) {
+        self.session = None;
+    }
+}
+
+/// What became of a step that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepOutcome {
+    Performed { attachments: u32 },
+    Skipped,
+}
+
+/// A step was performed, and met no attachments.
+const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
+
+type StepResult = Result<StepOutcome, CallError>;
+
+/// A step while it is performed.
+struct StepContext<'a> {
+    settings: &'a NativeSettings,
+    session: &'a mut Session,
+    memory: &'a mut UserMemory,
+    action: &'a PlanAction,
+    count: &'a mut CallCount,
+}
+
+impl StepContext<'_> {
+    async fn perform(&mut self) -> StepResult {
+        let action = self.action;
+        match (action.verb(), action.keys()) {
+            (Verb::ReadAttachment, keys) => self.read_attachment(keys).await,
+            (Verb::OpenDatabase, _) => self.open_database().await,
+            (Verb::OpenView, Action::View { view }) => self.open_view(view.as_deref()).await,
+            (Verb::ScrollView, Action::Scroll { rows, at }) => self.scroll_view(*rows, *at).await,
+            (Verb::CloseView, _) => Ok(self.close_view()),
+            (Verb::Wait | Verb::CloseDatabase, _) => Ok(DONE),
+            (Verb::Poll, _) => self.poll().await,
+            (Verb::ListUnread, _) => self.list_unread().await,
+            (Verb::Read, Action::Read { of, .. }) => self.read(*of).await,
+            (Verb::Lookup, Action::Lookup { names }) => self.lookup(*names).await,
+            (Verb::Search, Action::Search { words }) => self.search(*words).await,
+            (Verb::Update, Action::Document { of }) => self.update(*of).await,
+            (Verb::Delete, Action::Document { of }) => self.delete(*of).await,
+            (Verb::Move, Action::Move { of, to }) => self.move_document(*of, to).await,
+            (Verb::Add, Action::Add { size }) => self.add(size).await,
+            (Verb::Respond, Action::Answer { of, size, .. }) => self.respond(*of, size).await,
+            (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
+            (Verb::Send, Action::Send { recipients, size, copy, .. }) => self.send(*recipients, size, *copy).await,
+            (Verb::Appointment, _) => self.appointment().await,
+            (verb, _) => Err(CallError::kept("not-offered", format!("the native door has no {}", verb.word()))),
+        }
+    }
+
+    /// Returns the mail file of the user.
+    fn database(&self) -> Option<v1::DatabaseKey> {
+        Some(self.session.database())
+    }
+
+    /// Returns the address of the user.
+    fn address(&self) -> String {
+        self.settings.names.address(self.action.user())
+    }
+}

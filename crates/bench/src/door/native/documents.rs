@@ -1,0 +1,106 @@
+//! The calls that create documents, attach files, mark documents, and send messages.
+
+use client::v1;
+use client::v1::attach_file_request::{Header, Part as FilePart};
+use client::v1::deposit_mail_request::{Envelope, Part as MailPart};
+
+use super::items::{note_key, row_of, view_named};
+use super::memory::Row;
+use super::session::{CallCount, CallError, Session};
+use crate::population::content::{FILE_NAME, MEDIA_TYPE};
+
+/// The size of a piece of a message or attachment, as the protocol limits it.
+const PIECE_BYTES: usize = 256 << 10;
+/// The maximum number of notes of a call.
+const NOTES_PER_CALL_MAX: usize = 1_000;
+
+/// A document to be created.
+#[derive(Debug, Default)]
+pub(super) struct NewDocument {
+    /// Its items.
+    pub(super) items: Vec<v1::Item>,
+    /// The folder that holds it.
+    pub(super) folder: Option<u32>,
+    /// The document to which it is a response.
+    pub(super) parent: Option<Row>,
+    /// The content of its attachment.
+    pub(super) attachment: Option<Vec<u8>>,
+}
+
+/// A mark of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    Read,
+    Unread,
+}
+
+impl Session {
+    /// Creates a document, and attaches its file with a second call.
+    pub(super) async fn create_document(&self, count: &mut CallCount, new: NewDocument) -> Result<Row, CallError> {
+        let request = v1::CreateNoteRequest {
+            database: Some(self.database()),
+            note_class: v1::NoteClass::Document.into(),
+            items: new.items,
+            parent_unid: new.parent.map(|parent| parent.unid.to_vec()).unwrap_or_default(),
+            folder_ids: new.folder.into_iter().collect(),
+            ..v1::CreateNoteRequest::default()
+        };
+        let saved = self.call(count, self.client().notes().create_note(request)).await?;
+        let malformed = || CallError::kept("malformed", "the saved note has no identifiers");
+        let row = row_of(saved.note_id, &saved.unid).ok_or_else(malformed)?;
+        if let Some(content) = new.attachment {
+            self.attach(count, row, content).await?;
+        }
+        Ok(row)
+    }
+
+    async fn attach(&self, count: &mut CallCount, row: Row, content: Vec<u8>) -> Result<(), CallError> {
+        let header = Header {
+            database: Some(self.database()),
+            note: note_key(row.note_id),
+            file_name: FILE_NAME.to_owned(),
+            media_type: MEDIA_TYPE.to_owned(),
+            length_bytes: content.len() as u64,
+            ..Header::default()
+        };
+        let pieces = content.chunks(PIECE_BYTES).map(|piece| FilePart::Content(piece.to_vec()));
+        let parts = [FilePart::Header(header)].into_iter().chain(pieces);
+        let requests = client::request_stream(parts.map(|part| v1::AttachFileRequest { part: Some(part) }));
+        self.call(count, self.client().notes().attach_file(requests)).await?;
+        Ok(())
+    }
+
+    /// Marks documents as read or unread.
+    pub(super) async fn mark(&self, count: &mut CallCount, note_ids: &[u32], mark: Mark) -> Result<(), CallError> {
+        for part in note_ids.chunks(NOTES_PER_CALL_MAX) {
+            let notes = part.iter().filter_map(|note_id| note_key(*note_id)).collect();
+            let unread = mark == Mark::Unread;
+            let request = v1::MarkNotesRequest { database: Some(self.database()), notes, unread };
+            self.call(count, self.client().notes().mark_notes(request)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the note id of a folder.
+    pub(super) async fn folder_id(&self, count: &mut CallCount, name: &str) -> Result<u32, CallError> {
+        let request = v1::OpenCollectionRequest { database: Some(self.database()), view: view_named(name) };
+        let collection = self.call(count, self.client().views().open_collection(request)).await?;
+        Ok(collection.view.unwrap_or_default().view_id)
+    }
+
+    /// Sends a message.
+    pub(super) async fn deposit(
+        &self,
+        count: &mut CallCount,
+        message: Vec<u8>,
+        recipients: Vec<String>,
+    ) -> Result<(), CallError> {
+        let length_bytes = message.len() as u64;
+        let envelope = Envelope { recipients, length_bytes, ..Envelope::default() };
+        let pieces = message.chunks(PIECE_BYTES).map(|piece| MailPart::Content(piece.to_vec()));
+        let parts = [MailPart::Envelope(envelope)].into_iter().chain(pieces);
+        let requests = client::request_stream(parts.map(|part| v1::DepositMailRequest { part: Some(part) }));
+        self.call(count, self.client().mail().deposit_mail(requests)).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! What a user knows of its mail file: the rows that it has read, the documents that it has added, the open view.
+
+use std::collections::VecDeque;
+
+use crate::plan::steps::DocumentFraction;
+use crate::workload::action::Document;
+
+/// Maximum number of rows, and of documents of each other kind, that a user remembers.
+pub(super) const ROWS_MAX: usize = 1_000;
+/// Maximum number of attachments of a document that a user remembers.
+pub(super) const FILES_MAX: usize = 64;
+
+/// A document of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The note id.
+    pub(super) note_id: u32,
+    /// The universal identifier.
+    pub(super) unid: [u8; 16],
+}
+
+/// A document that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReadDocument {
+    /// The document.
+    pub(super) row: Row,
+    /// The sender of a message.
+    pub(super) from: Option<String>,
+    /// The subject.
+    pub(super) subject: String,
+    /// The names of its attachments, at most [`FILES_MAX`].
+    pub(super) files: Vec<String>,
+}
+
+/// The view or folder that a user has opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpenView {
+    /// The note id of its design.
+    pub(super) view_id: u32,
+    /// The rows of the whole collection when it was opened.
+    pub(super) entries: u64,
+    /// The newest rows are at the end: the view is a folder of mail.
+    pub(super) is_oldest_first: bool,
+    /// The key of the row with which the next screen begins, or `None` for the first screen.
+    pub(super) next: Option<Vec<u8>>,
+}
+
+/// What a user remembers.
+#[derive(Debug, Default)]
+pub(super) struct UserMemory {
+    /// The view that is open.
+    pub(super) view: Option<OpenView>,
+    /// The note id of the inbox, once it is known.
+    pub(super) inbox: Option<u32>,
+    /// The note id of the folder with sent messages, once it is known.
+    pub(super) sent: Option<u32>,
+    /// The document that was read last.
+    pub(super) last: Option<ReadDocument>,
+    /// The documents of simultaneous reads that were read with one call, by repetition. `None`: there was no document.
+    pub(super) batch: VecDeque<(u64, Option<ReadDocument>)>,
+    /// The state of the last poll for new mail.
+    pub(super) poll_state: Vec<u8>,
+    screen: Vec<Row>,
+    newest: Vec<Row>,
+    own: VecDeque<Row>,
+}
+
+impl UserMemory {
+    /// Replaces the rows that were read last.
+    pub(super) fn set_screen(&mut self, rows: Vec<Row>) {
+        self.screen = rows;
+        self.screen.truncate(ROWS_MAX);
+    }
+
+    /// Replaces the newest documents.
+    pub(super) fn set_newest(&mut self, rows: Vec<Row>) {
+        self.newest = rows;
+        self.newest.truncate(ROWS_MAX);
+    }
+
+    /// Adds a document that the user has added. The oldest one is forgotten if there are too many.
+    pub(super) fn add_own(&mut self, row: Row) {
+        if self.own.len() == ROWS_MAX {
+            self.own.pop_front();
+        }
+        self.own.push_back(row);
+    }
+
+    /// Returns the document of a step, or `None` if there is none. `Newest` is that of the repetition.
+    pub(super) fn pick(&self, of: Document, fraction: DocumentFraction, repetition: u64) -> Option<Row> {
+        match of {
+            Document::Screen => Some(self.screen[fraction.index_of(self.screen.len())?]),
+            Document::Own => self.own.get(fraction.index_of(self.own.len())?).copied(),
+            Document::Newest => self.newest.get(usize::try_from(repetition).ok()?).copied(),
+            Document::Last => self.last.as_ref().map(|last| last.row),
+        }
+    }
+
+    /// Forgets a document that is no longer at its place.
+    pub(super) fn forget(&mut self, row: Row) {
+        self.screen.retain(|known| *known != row);
+        self.own.retain(|known| *known != row);
+        self.last.take_if(|last| last.row == row);
+    }
+
+    /// Takes the result of a read that was made together with others. Results of earlier repetitions are dropped.
+    pub(super) fn take_batched(&mut self, repetition: u64) -> Option<Option<ReadDocument>> {
+        while let Some((of, document)) = self.batch.pop_front() {
+            if of == repetition {
+                return Some(document);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(note_id: u32) -> Row {
+        Row { note_id, unid: [note_id as u8; 16] }
+    }
+
+    fn read(note_id: u32) -> ReadDocument {
+        ReadDocument { row: row(note_id), from: None, subject: String::new(), files: Vec::new() }
+    }
+
+    fn fraction() -> DocumentFraction {
+        DocumentFraction::from_bits(1 << 31)
+    }
+
+    #[test]
+    fn documents_are_picked_from_what_the_user_knows() {
+        let mut memory = UserMemory::default();
+        for of in [Document::Screen, Document::Own, Document::Newest, Document::Last] {
+            assert_eq!(memory.pick(of, fraction(), 0), None);
+        }
+        memory.set_screen((1..=4).map(row).collect());
+        memory.set_newest((11..=12).map(row).collect());
+        memory.add_own(row(21));
+        memory.last = Some(read(31));
+        let picked = |of, repetition| memory.pick(of, fraction(), repetition).map(|row| row.note_id);
+        assert_eq!(picked(Document::Screen, 0), Some(3));
+        assert_eq!(picked(Document::Own, 0), Some(21));
+        assert_eq!(picked(Document::Last, 0), Some(31));
+        assert_eq!([0, 1, 2].map(|repetition| picked(Document::Newest, repetition)), [Some(11), Some(12), None]);
+    }
+
+    #[test]
+    fn a_document_is_deleted_once() {
+        let mut memory = UserMemory::default();
+        memory.set_screen(vec![row(1), row(2)]);
+        memory.add_own(row(2));
+        memory.last = Some(read(2));
+        memory.forget(row(2));
+        assert_eq!(memory.pick(Document::Screen, DocumentFraction::from_bits(u32::MAX), 0), Some(row(1)));
+        assert_eq!((memory.pick(Document::Own, fraction(), 0), &memory.last), (None, &None));
+        memory.forget(row(1));
+        assert_eq!(memory.pick(Document::Screen, fraction(), 0), None);
+    }
+
+    #[test]
+    fn at_most_the_maximum_of_rows_is_kept() {
+        let mut memory = UserMemory::default();
+        memory.set_screen((0..2_000).map(row).collect());
+        (0..2_000).for_each(|note_id| memory.add_own(row(note_id)));
+        let first = DocumentFraction::from_bits(0);
+        assert_eq!((memory.screen.len(), memory.own.len()), (ROWS_MAX, ROWS_MAX));
+        assert_eq!(memory.pick(Document::Own, first, 0), Some(row(1_000)), "the oldest are forgotten");
+    }
+
+    #[test]
+    fn batched_reads_are_taken_in_their_turn() {
+        let batch = [(0, Some(read(1))), (1, None), (2, Some(read(3)))].into();
+        let mut memory = UserMemory { batch, ..UserMemory::default() };
+        assert_eq!(memory.take_batched(0), Some(Some(read(1))));
+        assert_eq!(memory.take_batched(2), Some(Some(read(3))));
+        assert_eq!(memory.take_batched(3), None);
+    }
+}

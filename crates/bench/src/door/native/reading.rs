@@ -1,0 +1,173 @@
+//! Reading documents and attachments.
+
+use client::v1;
+use client::v1::item_selection::Extent;
+
+use super::documents::Mark;
+use super::items::{note_key, read_document};
+use super::memory::{ReadDocument, Row};
+use super::session::CallError;
+use super::{DONE, StepContext, StepOutcome, StepResult};
+use crate::workload::NoteRead;
+use crate::workload::action::{Action, Document};
+
+/// The item with the text of a document, and that with the text of a message.
+const BODY_ITEMS: [&str; 2] = ["Body", "$MIME"];
+/// The item of the summary that only messages have.
+const MESSAGE_ITEM: &str = "$MessageID";
+/// The items with attachments.
+const FILE_ITEM: &str = "$FILE";
+
+impl StepContext<'_> {
+    /// Reads a document, or takes it from those that were read together.
+    pub(super) async fn read(&mut self, of: Document) -> StepResult {
+        let repetition = self.action.repetition();
+        if self.action.workload().native.batch && self.action.is_simultaneous() {
+            if repetition == 0 {
+                self.read_batch(of).await?;
+            }
+            if let Some(document) = self.memory.take_batched(repetition) {
+                return Ok(document.map_or(StepOutcome::Skipped, |document| self.remember(document)));
+            }
+        }
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let document = match self.action.workload().native.read {
+            NoteRead::Whole => self.open_note(row, Extent::All, &[]).await?,
+            NoteRead::Items => self.read_items(row).await?,
+        };
+        Ok(document.map_or(DONE, |document| self.remember(document)))
+    }
+
+    /// Reads the attachment that the step has drawn, or the first one of a document.
+    pub(super) async fn read_attachment(&mut self, keys: &Action) -> StepResult {
+        let document = match (self.action.attachment(), keys) {
+            (None, Action::Document { of }) if *of != Document::Last => {
+                let Some(row) = self.document(*of).await? else { return Ok(StepOutcome::Skipped) };
+                self.open_note(row, Extent::Summary, &[FILE_ITEM]).await?
+            }
+            _ => self.memory.last.clone(),
+        };
+        let number = self.action.attachment().unwrap_or(0) as usize;
+        let Some((row, file_name)) =
+            document.and_then(|document| Some((document.row, document.files.get(number)?.clone())))
+        else {
+            return Ok(StepOutcome::Skipped);
+        };
+        let request = v1::ReadAttachmentRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            file_name,
+            offset_bytes: 0,
+        };
+        let mut stub = self.session.client().notes();
+        let chunks = self.session.call(self.count, stub.read_attachment(request)).await?;
+        self.drain(chunks).await?;
+        Ok(DONE)
+    }
+
+    /// Returns the document of the step.
+    pub(super) async fn document(&mut self, of: Document) -> Result<Option<Row>, CallError> {
+        let repetition = self.action.repetition();
+        if of == Document::Newest && repetition == 0 {
+            self.read_newest(self.action.repetitions()).await?;
+        }
+        Ok(self.memory.pick(of, self.action.document_fraction(), repetition))
+    }
+
+    /// Reads the documents of all repetitions of the step with one call, and marks them as read with another.
+    async fn read_batch(&mut self, of: Document) -> Result<(), CallError> {
+        self.memory.batch.clear();
+        let mut rows = Vec::new();
+        for repetition in 0..self.action.repetitions() {
+            if of == Document::Newest && repetition == 0 {
+                self.read_newest(self.action.repetitions()).await?;
+            }
+            let fraction = self.action.at_repetition(repetition).document_fraction();
+            rows.push(self.memory.pick(of, fraction, repetition));
+        }
+        let mut wanted: Vec<u32> = rows.iter().flatten().map(|row| row.note_id).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let documents = self.open_notes(&wanted).await?;
+        self.session.mark(self.count, &wanted, Mark::Read).await?;
+        let find = |row: Row| documents.iter().find(|document| document.row == row).cloned();
+        self.memory.batch = (0..).zip(rows).map(|(repetition, row)| (repetition, row.and_then(find))).collect();
+        Ok(())
+    }
+
+    async fn open_notes(&mut self, note_ids: &[u32]) -> Result<Vec<ReadDocument>, CallError> {
+        let mut documents = Vec::new();
+        let mut left = note_ids;
+        while !left.is_empty() {
+            let request = v1::OpenNotesRequest {
+                database: self.database(),
+                notes: left.iter().filter_map(|note_id| note_key(*note_id)).collect(),
+                items: selection(Extent::All, &[]),
+            };
+            let mut stub = self.session.client().notes();
+            let reply = self.session.call(self.count, stub.open_notes(request)).await?;
+            let rest = reply.rest as usize;
+            if rest >= left.len() {
+                return Err(CallError::kept("malformed", "the server has read none of the notes"));
+            }
+            documents.extend(reply.notes.into_iter().filter_map(read_document));
+            left = &left[left.len() - rest..];
+        }
+        Ok(documents)
+    }
+
+    /// Opens a note and marks it as read.
+    async fn open_note(&mut self, row: Row, extent: Extent, names: &[&str]) -> Result<Option<ReadDocument>, CallError> {
+        let request = v1::OpenNoteRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            items: selection(extent, names),
+            mark_read: true,
+        };
+        let mut stub = self.session.client().notes();
+        let note = self.session.call(self.count, stub.open_note(request)).await?;
+        Ok(read_document(note))
+    }
+
+    /// Reads the summary of a note with one call, and its text with another.
+    async fn read_items(&mut self, row: Row) -> Result<Option<ReadDocument>, CallError> {
+        let request = v1::OpenNoteRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            items: selection(Extent::Summary, &[FILE_ITEM]),
+            mark_read: true,
+        };
+        let mut stub = self.session.client().notes();
+        let note = self.session.call(self.count, stub.open_note(request)).await?;
+        let is_message = note.items.iter().any(|item| item.name.eq_ignore_ascii_case(MESSAGE_ITEM));
+        let request = v1::ReadItemRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            name: BODY_ITEMS[usize::from(is_message)].to_owned(),
+            index: 0,
+            offset_bytes: 0,
+        };
+        let mut stub = self.session.client().notes();
+        let chunks = self.session.call(self.count, stub.read_item(request)).await?;
+        self.drain(chunks).await?;
+        Ok(read_document(note))
+    }
+
+    /// Receives a content and drops it.
+    async fn drain(&mut self, mut chunks: client::Streaming<v1::Chunk>) -> Result<(), CallError> {
+        while chunks.message().await.map_err(|status| self.session.failed(&status))?.is_some() {}
+        Ok(())
+    }
+
+    /// Keeps a document as the one that was read last, and reports its attachments.
+    fn remember(&mut self, document: ReadDocument) -> StepOutcome {
+        let attachments = u32::try_from(document.files.len()).unwrap_or(u32::MAX);
+        self.memory.last = Some(document);
+        StepOutcome::Performed { attachments }
+    }
+}
+
+fn selection(extent: Extent, names: &[&str]) -> Option<v1::ItemSelection> {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    Some(v1::ItemSelection { extent: extent.into(), names })
+}

@@ -1,0 +1,181 @@
+//! The connection and the session of a user, and the calls over them.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use client::{Client, Code, Response, Status, v1};
+
+use super::NativeSettings;
+use crate::door::{self, StepError};
+
+/// The code of a connection that cannot be opened.
+const CONNECT_CODE: &str = "connect";
+/// The code of a connection that broke during a call.
+const CONNECTION_CODE: &str = "connection";
+
+/// Codes of calls that failed without a reason of the server.
+const CODES: &[(Code, &str)] = &[
+    (Code::Cancelled, "cancelled"),
+    (Code::InvalidArgument, "invalid-argument"),
+    (Code::DeadlineExceeded, "deadline-exceeded"),
+    (Code::NotFound, "not-found"),
+    (Code::PermissionDenied, "permission-denied"),
+    (Code::ResourceExhausted, "resource-exhausted"),
+    (Code::FailedPrecondition, "failed-precondition"),
+    (Code::Aborted, "aborted"),
+    (Code::OutOfRange, "out-of-range"),
+    (Code::Unimplemented, "unimplemented"),
+    (Code::Internal, "internal"),
+    (Code::Unavailable, "unavailable"),
+    (Code::DataLoss, "data-loss"),
+    (Code::Unauthenticated, "unauthenticated"),
+];
+
+/// A call or connection that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CallError {
+    code: Cow<'static, str>,
+    text: String,
+    session: door::Session,
+}
+
+impl CallError {
+    /// Creates an error after which the user is still logged in.
+    pub(super) fn kept(code: &'static str, text: impl Into<String>) -> Self {
+        Self { code: code.into(), text: text.into(), session: door::Session::Kept }
+    }
+
+    /// Creates an error after which the user must log in again.
+    pub(super) fn lost(code: &'static str, text: impl Into<String>) -> Self {
+        Self { code: code.into(), text: text.into(), session: door::Session::Lost }
+    }
+
+    /// Creates the error of a call. `is_closed` is `true` if the connection is closed.
+    fn of_status(status: &Status, is_closed: bool) -> Self {
+        let reason = client::reason(status);
+        let text = status.message().to_owned();
+        if is_closed && reason.is_empty() {
+            return Self::lost(CONNECTION_CODE, text);
+        }
+        let known = CODES.iter().find(|(code, _)| *code == status.code()).map_or("unknown", |(_, name)| name);
+        let is_lost = is_closed || status.code() == Code::Unauthenticated;
+        Self {
+            code: if reason.is_empty() { known.into() } else { reason.into() },
+            text,
+            session: if is_lost { door::Session::Lost } else { door::Session::Kept },
+        }
+    }
+
+    fn of_client(error: &client::Error) -> Self {
+        match error {
+            client::Error::Call(status) => Self { session: door::Session::Lost, ..Self::of_status(status, false) },
+            error => Self::lost(CONNECT_CODE, error.to_string()),
+        }
+    }
+
+    /// Returns the error of a step that has made so many calls.
+    pub(super) fn into_step_error(self, calls: u32) -> StepError {
+        StepError { code: self.code, text: self.text, calls, session: self.session }
+    }
+}
+
+/// The calls of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct CallCount {
+    /// Requests on the wire.
+    pub(super) calls: u32,
+    /// Connections that were opened again.
+    pub(super) reopened: u32,
+}
+
+/// A user who has logged in.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    token: String,
+    mail_file: String,
+}
+
+impl Session {
+    /// Connects and logs in.
+    pub(super) async fn log_in(settings: &NativeSettings, user: u64) -> Result<Self, CallError> {
+        let client = Client::connect(&settings.options).await.map_err(|error| CallError::of_client(&error))?;
+        let address = settings.names.address(user);
+        let login = client.log_in(&address, &settings.password, &settings.random).await;
+        let login = login.map_err(|error| CallError::of_client(&error))?;
+        let mail_file = login.session.map(|session| session.mail_file).unwrap_or_default();
+        if mail_file.is_empty() {
+            return Err(CallError::lost("no-mail-file", format!("{address} has no mail file on this server")));
+        }
+        Ok(Self { client, token: login.token, mail_file })
+    }
+
+    /// Opens the connection again if the server has closed it, and continues the session.
+    pub(super) async fn reopen(&mut self, settings: &NativeSettings, count: &mut CallCount) -> Result<(), CallError> {
+        if !self.client.is_closed() {
+            return Ok(());
+        }
+        let client = Client::connect(&settings.options).await.map_err(|error| CallError::of_client(&error))?;
+        client.resume(&self.token).map_err(|error| CallError::of_client(&error))?;
+        self.client = client;
+        count.reopened += 1;
+        Ok(())
+    }
+
+    /// Ends the session.
+    pub(super) async fn log_out(self) {
+        // The server ends a session that is idle by itself.
+        let _ = self.client.logout().await;
+    }
+
+    /// Returns the connection.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the key of the mail file.
+    pub(super) fn database(&self) -> v1::DatabaseKey {
+        v1::DatabaseKey { key: Some(v1::database_key::Key::Path(self.mail_file.clone())) }
+    }
+
+    /// Waits for the reply to a call, and counts it.
+    pub(super) async fn call<T>(
+        &self,
+        count: &mut CallCount,
+        reply: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, CallError> {
+        count.calls += 1;
+        reply.await.map(Response::into_inner).map_err(|status| self.failed(&status))
+    }
+
+    /// Returns the error of a call that failed.
+    pub(super) fn failed(&self, status: &Status) -> CallError {
+        CallError::of_status(status, self.client.is_closed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: &Status, is_closed: bool, code: &str, session: door::Session) {
+        let error = CallError::of_status(status, is_closed).into_step_error(2);
+        assert_eq!((&*error.code, error.session, error.calls), (code, session, 2));
+    }
+
+    #[test]
+    fn codes_are_reasons_or_those_of_the_protocol() {
+        let detail = v1::ErrorDetail { reason: "mailbox-full".to_owned(), detail: None };
+        let detailed = client::details::status(Code::ResourceExhausted, "the mailbox is full", &detail);
+        check(&detailed, false, "mailbox-full", door::Session::Kept);
+        check(&Status::deadline_exceeded("too long"), false, "deadline-exceeded", door::Session::Kept);
+        check(&Status::new(Code::Unknown, "strange"), false, "unknown", door::Session::Kept);
+    }
+
+    #[test]
+    fn ended_sessions_and_broken_connections_are_lost() {
+        check(&Status::unauthenticated("the session has ended"), false, "unauthenticated", door::Session::Lost);
+        check(&Status::unavailable("broken pipe"), true, "connection", door::Session::Lost);
+        check(&Status::unavailable("try later"), false, "unavailable", door::Session::Kept);
+    }
+}

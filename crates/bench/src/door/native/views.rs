@@ -1,0 +1,166 @@
+//! Databases, views, polls, names and searches.
+
+use client::v1;
+
+use super::items::{INBOX, row_of, view_named, view_numbered};
+use super::memory::{OpenView, ROWS_MAX, Row};
+use super::session::CallError;
+use super::{DONE, StepContext, StepOutcome, StepResult};
+use crate::plan::stream::Draw;
+use crate::population::text::WORDS;
+use crate::workload::action::Position;
+
+/// The items that a list of messages shows.
+const LIST_ITEMS: [&str; 3] = ["From", "Subject", "PostedDate"];
+/// The number of movements that leads to the last row.
+const TO_THE_END: u32 = u32::MAX;
+
+impl StepContext<'_> {
+    pub(super) async fn open_database(&mut self) -> StepResult {
+        let request = v1::OpenDatabaseRequest { database: self.database() };
+        let mut stub = self.session.client().databases();
+        self.session.call(self.count, stub.open_database(request)).await?;
+        Ok(DONE)
+    }
+
+    /// Opens a view, and calls again while its index is being brought up to date.
+    pub(super) async fn open_view(&mut self, name: Option<&str>) -> StepResult {
+        let name = name.unwrap_or(INBOX);
+        let collection = loop {
+            let request = v1::OpenCollectionRequest { database: self.database(), view: view_named(name) };
+            let mut stub = self.session.client().views();
+            let collection = self.session.call(self.count, stub.open_collection(request)).await?;
+            if !collection.incomplete {
+                break collection;
+            }
+        };
+        let view = collection.view.unwrap_or_default();
+        if name == INBOX {
+            self.memory.inbox = Some(view.view_id);
+        }
+        self.memory.view = Some(OpenView {
+            view_id: view.view_id,
+            entries: collection.entries,
+            is_oldest_first: view.folder && view.columns.is_empty(),
+            next: None,
+        });
+        Ok(DONE)
+    }
+
+    pub(super) fn close_view(&mut self) -> StepOutcome {
+        self.memory.view = None;
+        DONE
+    }
+
+    /// Reads a screen. The first one of a folder of mail has the newest messages; after the last one the first one
+    /// follows.
+    pub(super) async fn scroll_view(&mut self, rows: u64, at: Position) -> StepResult {
+        if self.memory.view.is_none() {
+            self.open_view(None).await?;
+        }
+        let Some(mut view) = self.memory.view.clone() else { return Ok(StepOutcome::Skipped) };
+        let count = u32::try_from(rows).unwrap_or(u32::MAX).min(ROWS_MAX as u32);
+        let mut request = self.entries_request(view.view_id, count);
+        match (at, view.next.take()) {
+            (Position::Random, _) => {
+                let row = self.action.document_fraction().index_of(usize::try_from(view.entries).unwrap_or(usize::MAX));
+                request.start_row = row.map_or(0, |row| row as u64 + 1);
+            }
+            (Position::Next, Some(next)) => {
+                request.start_key = next;
+                request.set_navigator(forward(&view));
+            }
+            (Position::Next | Position::First, _) => begin_at_first(&mut request, &view),
+        }
+        let reply = self.read_entries(request).await?;
+        view.next = reply.more.then_some(reply.next);
+        self.memory.set_screen(rows_of(&reply.entries));
+        self.memory.view = Some(view);
+        Ok(DONE)
+    }
+
+    /// Reads the newest documents of the open view, or of the inbox.
+    pub(super) async fn read_newest(&mut self, count: u64) -> Result<(), CallError> {
+        if self.memory.view.is_none() {
+            self.open_view(None).await?;
+        }
+        let Some(view) = self.memory.view.clone() else { return Ok(()) };
+        let count = u32::try_from(count).unwrap_or(u32::MAX).min(ROWS_MAX as u32);
+        let mut request = self.entries_request(view.view_id, count);
+        begin_at_first(&mut request, &view);
+        let reply = self.read_entries(request).await?;
+        self.memory.set_newest(rows_of(&reply.entries));
+        Ok(())
+    }
+
+    pub(super) async fn poll(&mut self) -> StepResult {
+        let request = v1::PollNewMailRequest { state: self.memory.poll_state.clone(), wait_ms: 0 };
+        let mut stub = self.session.client().changes();
+        let reply = self.session.call(self.count, stub.poll_new_mail(request)).await?;
+        self.memory.poll_state = reply.state;
+        Ok(DONE)
+    }
+
+    pub(super) async fn list_unread(&mut self) -> StepResult {
+        let request = v1::ListUnreadRequest { database: self.database(), limit: 0, after: 0 };
+        let mut stub = self.session.client().notes();
+        self.session.call(self.count, stub.list_unread(request)).await?;
+        Ok(DONE)
+    }
+
+    pub(super) async fn lookup(&mut self, names: u64) -> StepResult {
+        let names = self.action.names(names).into_iter().map(|person| self.settings.names.address(person));
+        let request = v1::LookupNamesRequest { names: names.collect() };
+        let mut stub = self.session.client().directory();
+        self.session.call(self.count, stub.lookup_names(request)).await?;
+        Ok(DONE)
+    }
+
+    pub(super) async fn search(&mut self, words: u64) -> StepResult {
+        let mut stream = self.action.stream(Draw::Words);
+        let words: Vec<&str> = (0..words).map(|_| WORDS[stream.below(WORDS.len() as u64) as usize]).collect();
+        let request = v1::SearchFullTextRequest {
+            database: self.database(),
+            query: words.join(" AND "),
+            ..v1::SearchFullTextRequest::default()
+        };
+        let mut stub = self.session.client().search();
+        self.session.call(self.count, stub.search_full_text(request)).await?;
+        Ok(DONE)
+    }
+
+    fn entries_request(&self, view_id: u32, count: u32) -> v1::ReadEntriesRequest {
+        let mask = v1::ReadMask { unid: true, unread: true, position: true, values: true, ..v1::ReadMask::default() };
+        v1::ReadEntriesRequest {
+            database: self.database(),
+            view: view_numbered(view_id),
+            navigator: v1::Navigator::Next.into(),
+            count,
+            mask: Some(v1::ReadMask { marks: true, ..mask }),
+            items: LIST_ITEMS.iter().map(|name| (*name).to_owned()).collect(),
+            ..v1::ReadEntriesRequest::default()
+        }
+    }
+
+    async fn read_entries(&mut self, request: v1::ReadEntriesRequest) -> Result<v1::ReadEntriesReply, CallError> {
+        let mut stub = self.session.client().views();
+        self.session.call(self.count, stub.read_entries(request)).await
+    }
+}
+
+/// Returns the movement to the next row, as the user sees the view.
+fn forward(view: &OpenView) -> v1::Navigator {
+    if view.is_oldest_first { v1::Navigator::Prev } else { v1::Navigator::Next }
+}
+
+fn begin_at_first(request: &mut v1::ReadEntriesRequest, view: &OpenView) {
+    request.set_navigator(forward(view));
+    if view.is_oldest_first {
+        request.set_skip_navigator(v1::Navigator::Next);
+        request.skip_count = TO_THE_END;
+    }
+}
+
+fn rows_of(entries: &[v1::Entry]) -> Vec<Row> {
+    entries.iter().filter_map(|entry| row_of(entry.note_id, &entry.unid)).take(ROWS_MAX).collect()
+}

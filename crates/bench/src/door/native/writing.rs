@@ -1,0 +1,165 @@
+//! Changing, adding, moving and deleting documents, and sending mail.
+
+use client::v1;
+use client::v1::value::Kind;
+
+use super::documents::NewDocument;
+use super::items::{INBOX, MemoHeader, SENT, memo_items, note_key, summary_item, text_item, view_named, view_numbered};
+use super::memory::Row;
+use super::session::CallError;
+use super::{DONE, StepContext, StepOutcome, StepResult};
+use crate::plan::stream::Draw;
+use crate::population::content::{Content, ContentSize};
+use crate::workload::action::{Document, Recipients, Size};
+
+/// The number of categories of documents that are changed.
+const CATEGORIES: u64 = 500;
+/// When the first appointment begins: 2026-01-05, 08:00 UTC, in microseconds since 1970.
+const APPOINTMENTS_BEGIN_US: i64 = 1_767_600_000_000_000;
+/// The number of half-hours within which appointments are.
+const APPOINTMENT_SLOTS: u64 = 10_000;
+const HALF_HOUR_US: i64 = 1_800_000_000;
+
+impl StepContext<'_> {
+    pub(super) async fn update(&mut self, of: Document) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let category = self.action.stream(Draw::Content).below(CATEGORIES);
+        let request = v1::UpdateNoteRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            items: vec![text_item("Categories", &format!("Category {category:03}"))],
+            ..v1::UpdateNoteRequest::default()
+        };
+        let mut stub = self.session.client().notes();
+        self.session.call(self.count, stub.update_note(request)).await?;
+        Ok(DONE)
+    }
+
+    pub(super) async fn delete(&mut self, of: Document) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let request = v1::DeleteNoteRequest {
+            database: self.database(),
+            note: note_key(row.note_id),
+            ..v1::DeleteNoteRequest::default()
+        };
+        let mut stub = self.session.client().notes();
+        self.session.call(self.count, stub.delete_note(request)).await?;
+        self.memory.forget(row);
+        Ok(DONE)
+    }
+
+    /// Moves a document from the open view, or from the inbox, to a folder.
+    pub(super) async fn move_document(&mut self, of: Document, to: &str) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let open = self.memory.view.as_ref().and_then(|view| view_numbered(view.view_id));
+        let request = v1::MoveNotesRequest {
+            database: self.database(),
+            notes: note_key(row.note_id).into_iter().collect(),
+            into: view_named(to),
+            out_of: open.or_else(|| view_named(INBOX)),
+        };
+        let mut stub = self.session.client().views();
+        self.session.call(self.count, stub.move_notes(request)).await?;
+        self.memory.forget(row);
+        Ok(DONE)
+    }
+
+    pub(super) async fn add(&mut self, size: &Size) -> StepResult {
+        self.add_to_inbox(size, None).await
+    }
+
+    pub(super) async fn respond(&mut self, of: Document, size: &Size) -> StepResult {
+        let Some(parent) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        self.add_to_inbox(size, Some(parent)).await
+    }
+
+    /// Answers a message. If it does not come from a user of the run, the answer goes to a user who is drawn.
+    pub(super) async fn reply(&mut self, of: Document, size: &Size, copy: bool) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let answered = self.memory.last.as_ref().filter(|last| last.row == row);
+        let sender = answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?));
+        let subject = answered.map(|last| format!("Re: {}", last.subject));
+        let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
+        let mut content = self.content(size);
+        if let Some(subject) = subject.filter(|subject| is_plain(subject)) {
+            content.subject = subject;
+        }
+        self.send_content(content, &to, copy).await
+    }
+
+    pub(super) async fn send(&mut self, recipients: Recipients, size: &Size, copy: bool) -> StepResult {
+        let to = match recipients {
+            Recipients::Drawn(count) => self.action.recipients(count),
+            Recipients::Oneself => vec![self.action.user()],
+        };
+        let content = self.content(size);
+        self.send_content(content, &to, copy).await
+    }
+
+    pub(super) async fn appointment(&mut self) -> StepResult {
+        let mut stream = self.action.stream(Draw::Content);
+        let begin_us = APPOINTMENTS_BEGIN_US + stream.below(APPOINTMENT_SLOTS) as i64 * HALF_HOUR_US;
+        let time = |name: &str, time_us| summary_item(name, Kind::TimeUs(time_us));
+        let items = vec![
+            text_item("Form", "Appointment"),
+            text_item("AppointmentType", "0"),
+            text_item("Subject", "An appointment of the load generator"),
+            text_item("From", &self.address()),
+            time("StartDateTime", begin_us),
+            time("CalendarDateTime", begin_us),
+            time("EndDateTime", begin_us + HALF_HOUR_US),
+        ];
+        let document = NewDocument { items, ..NewDocument::default() };
+        self.session.create_document(self.count, document).await?;
+        Ok(DONE)
+    }
+
+    async fn add_to_inbox(&mut self, size: &Size, parent: Option<Row>) -> StepResult {
+        let inbox = self.inbox().await?;
+        let header = MemoHeader { from: self.address(), to: vec![self.address()] };
+        let content = self.content(size);
+        let items = memo_items(&header, &content);
+        let document = NewDocument { items, folder: Some(inbox), parent, attachment: content.attachment };
+        let row = self.session.create_document(self.count, document).await?;
+        self.memory.add_own(row);
+        Ok(DONE)
+    }
+
+    fn content(&self, size: &Size) -> Content {
+        let size = ContentSize::scaled(&self.action.size(size), self.settings.size_scale);
+        Content::generate(&mut self.action.stream(Draw::Content).into_numbers(), size)
+    }
+
+    async fn inbox(&mut self) -> Result<u32, CallError> {
+        let inbox = match self.memory.inbox {
+            Some(inbox) => inbox,
+            None => self.session.folder_id(self.count, INBOX).await?,
+        };
+        self.memory.inbox = Some(inbox);
+        Ok(inbox)
+    }
+
+    async fn send_content(&mut self, content: Content, to: &[u64], copy: bool) -> StepResult {
+        let recipients: Vec<String> = to.iter().map(|user| self.settings.names.address(*user)).collect();
+        let message = content.message(&self.address(), &recipients);
+        self.session.deposit(self.count, message, recipients.clone()).await?;
+        if copy {
+            let sent = match self.memory.sent {
+                Some(sent) => sent,
+                None => self.session.folder_id(self.count, SENT).await?,
+            };
+            self.memory.sent = Some(sent);
+            let header = MemoHeader { from: self.address(), to: recipients };
+            let items = memo_items(&header, &content);
+            let attachment = content.attachment;
+            let document = NewDocument { items, folder: Some(sent), parent: None, attachment };
+            self.session.create_document(self.count, document).await?;
+        }
+        Ok(DONE)
+    }
+}
+
+/// Returns `true` if a text that came from the server can be a subject: a short line of ASCII.
+fn is_plain(text: &str) -> bool {
+    text.len() < 200 && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
