@@ -7,5 +7,6 @@
 //! attachments, and messages that arrive over LMTP.
 
 pub mod content;
+pub mod fill;
 pub mod people;
 pub mod text;

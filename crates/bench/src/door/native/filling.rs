@@ -1,11 +1,19 @@
 //! Filling the mail file of a user with documents, before a run.
+//!
+//! Doublet creates a mail file when its first message arrives. So a user without one sends a message to oneself, and
+//! deletes it.
 
 use super::NativeSettings;
+use client::v1;
+
 use super::documents::{Mark, NewDocument};
-use super::items::{INBOX, MemoHeader, memo_items};
+use super::items::{INBOX, MemoHeader, memo_items, note_key, view_numbered};
 use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
 use crate::population::content::Content;
+
+/// The code of a mail file that does not exist.
+const NOT_FOUND: &str = "not-found";
 
 /// A message that a mail file has before the run.
 #[derive(Debug)]
@@ -38,7 +46,10 @@ async fn fill(
 ) -> Result<(), CallError> {
     let mut count = CallCount::default();
     let session = Session::log_in(settings, user).await?;
-    let inbox = session.folder_id(&mut count, INBOX).await?;
+    let inbox = match session.folder_id(&mut count, INBOX).await {
+        Err(error) if error.code() == NOT_FOUND => create_mail_file(settings, &session, user).await?,
+        found => found?,
+    };
     let to = settings.names.address(user);
     let mut unread = Vec::new();
     for memo in memos {
@@ -54,4 +65,28 @@ async fn fill(
     session.mark(&mut count, &unread, Mark::Unread).await?;
     session.log_out().await;
     Ok(())
+}
+
+/// Creates the mail file of a user. Returns the note id of its inbox.
+async fn create_mail_file(settings: &NativeSettings, session: &Session, user: u64) -> Result<u32, CallError> {
+    let mut count = CallCount::default();
+    let address = settings.names.address(user);
+    let content = Content { subject: "First".to_owned(), body: "First\r\n".to_owned(), attachment: None };
+    let message = content.message(&address, std::slice::from_ref(&address));
+    session.deposit(&mut count, message, vec![address]).await?;
+    let inbox = session.folder_id(&mut count, INBOX).await?;
+    let database = Some(session.database());
+    let request = v1::ReadEntriesRequest {
+        database: database.clone(),
+        view: view_numbered(inbox),
+        navigator: v1::Navigator::Next.into(),
+        ..v1::ReadEntriesRequest::default()
+    };
+    let entries = session.call(&mut count, session.client().views().read_entries(request)).await?.entries;
+    for entry in entries {
+        let note = note_key(entry.note_id);
+        let request = v1::DeleteNoteRequest { database: database.clone(), note, ..v1::DeleteNoteRequest::default() };
+        session.call(&mut count, session.client().notes().delete_note(request)).await?;
+    }
+    Ok(inbox)
 }

@@ -73,6 +73,11 @@ impl CallError {
         }
     }
 
+    /// Returns the code under which the error is counted.
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
+
     /// Returns the error of a step that has made so many calls.
     pub(super) fn into_step_error(self, calls: u32) -> StepError {
         StepError { code: self.code, text: self.text, calls, session: self.session }
