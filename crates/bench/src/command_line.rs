@@ -6,6 +6,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::check_command::CheckOptions;
+use crate::run_command::RunCommand;
 use crate::timetable_command::TimetableOptions;
 
 /// The load generator: drives a mail server over its public protocols, and reports measurements.
@@ -25,6 +26,8 @@ pub enum Command {
     Check(CheckOptions),
     /// Prints the steps of one user of a workload, with times and draws, as a run would play them.
     Timetable(TimetableOptions),
+    /// Plays a workload against a server, and writes a report.
+    Run(Box<RunCommand>),
     /// IMAP: commands of a mail client, by many users at once.
     ///
     /// --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]

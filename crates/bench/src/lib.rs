@@ -6,6 +6,7 @@
 //! - [`population`]: the people of a run, and the contents of their mail files.
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
+//! - [`driver`]: a run from its options to its report.
 //! - [`record`]: histograms and counts of steps, by sample.
 //! - [`target`]: the server under test, started by the driver or running already.
 //! - [`report`]: what a run is worth.
@@ -15,6 +16,7 @@
 
 pub mod compare;
 pub mod door;
+pub mod driver;
 pub mod engine;
 pub mod plan;
 pub mod population;

@@ -22,6 +22,7 @@ mod mix;
 mod native;
 mod neighbors;
 mod passage;
+mod run_command;
 #[cfg(test)]
 mod tests;
 mod timetable_command;
@@ -46,6 +47,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
+        Command::Run(command) => return run_command::run(&command),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,
         Command::Churn(pairs) => with_pairs(pairs, churn::run)?,
         Command::Passage(pairs) => with_pairs(pairs, passage::run)?,

@@ -59,12 +59,7 @@ pub struct Observation {
 pub trait BorderObserver {
     /// Takes the sample that ends at a border, how many users are in each state, and the phase in which the sample
     /// was. A call that lasts longer than half a sample is dropped.
-    fn border(
-        &mut self,
-        sample: &Sample,
-        states: &StateCounts,
-        phase: PhaseName,
-    ) -> impl Future<Output = Observation>;
+    fn border(&mut self, sample: &Sample, states: &StateCounts, phase: PhaseName) -> impl Future<Output = Observation>;
 }
 
 /// Requests to end a run before its time. A second one is `AtOnce`.

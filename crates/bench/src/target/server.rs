@@ -102,6 +102,11 @@ impl StartedServer {
         Ok((server, Target { native, trust, names, password, metrics, processes }))
     }
 
+    /// Returns the folder with the data and the log.
+    pub fn folder(&self) -> &Path {
+        &self.options.folder
+    }
+
     /// Returns the effective configuration, as the program prints it.
     ///
     /// # Errors

@@ -1,0 +1,56 @@
+//! The options of a run, as the command line states them. Times are those at speed 1, in microseconds.
+
+use std::time::Duration;
+
+use crate::engine::pace::Pace;
+
+/// The options of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOptions {
+    /// The parameters of the workload, as `NAME=VALUE`.
+    pub set: Vec<String>,
+    /// The users of each level; those of the workload if missing.
+    pub users: Option<Vec<u64>>,
+    /// The seed.
+    pub seed: u64,
+    /// By how much times are divided.
+    pub speedup: f64,
+    /// From the connection of one user to that of the next.
+    pub interval_us: u64,
+    /// When steps are due.
+    pub pace: Pace,
+    /// The user numbers from which recipients are drawn, instead of those of the workload.
+    pub recipients: Option<[u64; 2]>,
+    /// The messages of each mail file, instead of those of the workload.
+    pub documents: Option<u64>,
+    /// The factor by which messages are made smaller.
+    pub size_scale: f64,
+    /// The longest time of a step.
+    pub time_limit: Duration,
+    /// The longest sample.
+    pub sample: Duration,
+    /// The longest time until the steady state.
+    pub steady_limit: Option<Duration>,
+    /// The longest time for the last steps.
+    pub cool_down: Duration,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            set: Vec::new(),
+            users: None,
+            seed: 1,
+            speedup: 1.0,
+            interval_us: 1_000_000,
+            pace: Pace::Timetable,
+            recipients: None,
+            documents: None,
+            size_scale: 1.0,
+            time_limit: Duration::from_secs(60),
+            sample: Duration::from_secs(10),
+            steady_limit: None,
+            cool_down: Duration::from_secs(60),
+        }
+    }
+}

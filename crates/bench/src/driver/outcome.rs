@@ -1,0 +1,353 @@
+//! The report of a run that has ended.
+
+mod rows;
+mod spreads;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use base::Timestamp;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+pub use spreads::Spreads;
+
+use super::observer::RunRecord;
+use super::prepare::{PreparedRun, transactions_by_verb};
+use crate::engine::pace::Pace;
+use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
+use crate::population::fill::MailFiles;
+use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
+use crate::record::recorder::Recording;
+use crate::report::model::{
+    Calls, Driver, ErrorFigures, FORMAT, Headline, Machine, NumberSource, Phases, Population, Promised, Report,
+    Requirement, Run, SampleFigures, State, Times, VerbFigures, Workload, micros,
+};
+use crate::report::verdict::{DriverFigures, RunFigures, judge};
+use crate::workload::rates::Rates;
+use crate::workload::verb::TRANSACTIONS_VERSION;
+use crate::workload::{self, Requirement as Condition};
+use rows::{driver_share, server_calls, server_rows};
+
+/// The names of the headline figure, if something was left out and if nothing was.
+const PARTIAL: &str = "NotesMark (partial)";
+const COMPLETE: &str = "NotesMark";
+
+/// What is known of a run besides its outcome.
+#[derive(Debug)]
+pub struct RunFacts {
+    /// When it began.
+    pub started: Timestamp,
+    /// The command, without secrets.
+    pub command: String,
+    /// What was observed.
+    pub record: RunRecord,
+    /// The machine.
+    pub machine: Machine,
+    /// The largest memory of the driver.
+    pub memory_bytes_max: u64,
+    /// The driver has reached its limit of open files.
+    pub is_out_of_files: bool,
+    /// The machine has swapped during the run.
+    pub has_swapped: bool,
+    /// The driver has started the server.
+    pub is_started_server: bool,
+    /// The spreads of the mean responses.
+    pub spreads: Spreads,
+}
+
+/// Forms the report.
+pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> Report {
+    let cores = facts.machine.cores;
+    let borders = &facts.record.borders;
+    let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
+    let shares = measured().filter_map(|interval| driver_share(borders, interval, cores));
+    let processor_share = shares.reduce(f64::max);
+    let calls = Calls {
+        driver: (1..)
+            .zip(&outcome.levels)
+            .map(|(level, _)| outcome.recording.counts.sum(Phase::Measured(level)).calls)
+            .sum(),
+        server: server_calls(borders, measured()),
+    };
+    let figures = DriverFigures {
+        processor_share,
+        is_out_of_files: facts.is_out_of_files,
+        calls: calls.driver,
+        // The server counts parts of divided calls, so the numbers are printed and not compared.
+        server_calls: None,
+        has_swapped: facts.has_swapped,
+        load_before: Some(facts.machine.load_before),
+        ..DriverFigures::default()
+    };
+    let verdict = judge(&RunFigures::of_outcome(outcome, figures));
+    let is_lateness = |key: &HistogramKey| key.subject == Subject::Lateness && key.phase != Phase::Other;
+    Report {
+        format: FORMAT,
+        state: State::of_verdict(&verdict),
+        title: title(run),
+        run: run_section(run, facts),
+        workload: workload_section(run),
+        phases: outcome.levels.iter().map(phases).collect(),
+        headline: headline(run, outcome, &facts.spreads),
+        verbs: verbs(run, outcome, &facts.spreads),
+        left_out: run.left_out.clone(),
+        requirements: requirements(run.plan.workload(), facts.is_started_server),
+        errors: errors(run, &outcome.recording),
+        driver: Driver {
+            lateness: Times::of_histogram(&outcome.recording.histograms.sum(is_lateness)),
+            processor_share: processor_share.unwrap_or(0.0).clamp(0.0, 1.0),
+            cores,
+            pinned: false,
+            memory_bytes_max: facts.memory_bytes_max,
+            open_files_max: facts.record.open_files_max,
+            calls,
+        },
+        server: server_rows(borders, &outcome.levels, cores),
+        published: Vec::new(),
+        samples: facts.record.borders.iter().map(sample_figures).collect(),
+        population: population(&run.mail_files),
+        machine: facts.machine.clone(),
+    }
+}
+
+/// Returns the name of a run for people: the workload, the users, and everything that was changed or scaled down.
+pub fn title(run: &PreparedRun) -> String {
+    let options = &run.options;
+    let workload = run.plan.workload();
+    let users: Vec<String> = run.settings.levels.iter().map(u64::to_string).collect();
+    let mut parts = vec![format!("{}, {} users", workload.name, users.join(", "))];
+    if options.speedup != 1.0 {
+        parts.push(format!("speed-up {}", options.speedup));
+    }
+    match run.settings.rules.pace {
+        Pace::Timetable => {}
+        Pace::Closed => parts.push("closed".to_owned()),
+        Pace::Unpaced => parts.push("unpaced".to_owned()),
+    }
+    if run.mail_files.documents != workload.mailbox.documents {
+        parts.push(format!("{} documents instead of {}", run.mail_files.documents, workload.mailbox.documents));
+    }
+    if workload.mailbox.archive > 0 {
+        parts.push("without archive".to_owned());
+    }
+    if options.size_scale != 1.0 {
+        parts.push(format!("sizes × {}", options.size_scale));
+    }
+    parts.join(", ")
+}
+
+fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
+    Run {
+        started: facts.started.to_rfc3339(),
+        command: facts.command.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("DOUBLET_COMMIT").unwrap_or("unknown").to_owned(),
+        seed: run.options.seed,
+        plan: plan_digest(run),
+        users: run.settings.levels.clone(),
+        users_per_connection: 1,
+        speedup: run.options.speedup,
+        closed: run.settings.rules.pace != Pace::Timetable,
+        door: "native".to_owned(),
+        parts: 1,
+        transactions_version: TRANSACTIONS_VERSION,
+    }
+}
+
+/// Returns the digest of format, workload file, parameters, seed and users.
+fn plan_digest(run: &PreparedRun) -> String {
+    let plan = json!({
+        "format": FORMAT,
+        "workload": digest(run.text.as_bytes()),
+        "parameters": parameters(run.plan.workload()),
+        "recipients": run.options.recipients,
+        "seed": run.options.seed,
+        "users": run.settings.levels,
+    });
+    digest(plan.to_string().as_bytes())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    base::hex::lower(&Sha256::digest(bytes))
+}
+
+fn parameters(workload: &workload::Workload) -> serde_json::Value {
+    let value = |parameter: &workload::UsedParameter| (parameter.name.clone(), json!(parameter.value));
+    serde_json::Value::Object(workload.parameters.iter().map(value).collect())
+}
+
+fn workload_section(run: &PreparedRun) -> Workload {
+    let workload = run.plan.workload();
+    let number = |number: &serde_json::Value| NumberSource {
+        key: number["key"].as_str().unwrap_or_default().to_owned(),
+        value: number["value"].clone(),
+        sources: serde_json::from_value(number["source"].clone()).unwrap_or_default(),
+    };
+    let numbers: Vec<serde_json::Value> = workload.numbers.iter().map(|number| json!(number)).collect();
+    let promised = Rates::of_all(workload).map(|rates| Promised {
+        by_verb: rates.by_verb.iter().map(|(verb, rate)| (verb.word().to_owned(), rate.to_f64())).collect(),
+        sent: rates.sent.to_f64(),
+        received: rates.received.to_f64(),
+        transactions_per_minute: rates.transactions.to_f64() / 60.0,
+    });
+    Workload {
+        name: workload.name.clone(),
+        title: workload.title.clone(),
+        digest: digest(run.text.as_bytes()),
+        parameters: parameters(workload),
+        numbers: numbers.iter().map(number).collect(),
+        promised: promised.unwrap_or_default(),
+    }
+}
+
+fn phases(level: &LevelOutcome) -> Phases {
+    let times = &level.times;
+    let time = |time: Option<Duration>| time.map(micros);
+    Phases {
+        users: level.users,
+        ramp_up_end_us: time(times.ramp_up_end),
+        steady_us: time(times.steady),
+        measure_start_us: time(times.measured.as_ref().map(|measured| measured.start)),
+        measure_end_us: time(times.measured.as_ref().map(|measured| measured.end)),
+        end_us: time(times.end),
+    }
+}
+
+/// Returns the headline figures of the levels that were steady to the end of their measured interval.
+fn headline<W>(run: &PreparedRun, outcome: &Outcome<W>, spreads: &Spreads) -> Option<Vec<Headline>> {
+    let count = outcome.levels.len();
+    let mut figures = Vec::new();
+    for (index, (number, level)) in (1..).zip(&outcome.levels).enumerate() {
+        let is_lost = outcome.end == RunEnd::SteadyLost && index + 1 == count;
+        let is_complete = |measured: &std::ops::Range<Duration>| level.times.end.is_some_and(|end| end >= measured.end);
+        if let Some(measured) = level.times.measured.as_ref().filter(|measured| is_complete(measured) && !is_lost) {
+            figures.push(level_headline(run, outcome, spreads, (number, level, measured)));
+        }
+    }
+    (!figures.is_empty()).then_some(figures)
+}
+
+fn level_headline<W>(
+    run: &PreparedRun,
+    outcome: &Outcome<W>,
+    spreads: &Spreads,
+    (number, level, measured): (u8, &LevelOutcome, &std::ops::Range<Duration>),
+) -> Headline {
+    let phase = Phase::Measured(number);
+    let counts = outcome.recording.counts.sum(phase);
+    let minutes = (measured.end - measured.start).as_secs_f64() / 60.0;
+    let is_response =
+        |key: &HistogramKey| key.phase == phase && matches!(key.subject, Subject::Steps(_, Kind::Response));
+    let mut response = Times::of_histogram(&outcome.recording.histograms.sum(is_response));
+    if let Some(response) = &mut response {
+        response.spread = spreads.of_all(number, response.mean_us);
+    }
+    let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let is_partial = !run.left_out.is_empty();
+    Headline {
+        users: level.users,
+        users_connected_max: level.connected_max,
+        figure: if is_partial { PARTIAL } else { COMPLETE }.to_owned(),
+        notesmark: counts.transactions as f64 / minutes,
+        notesmark_promised: promised(run, level.users),
+        transactions_without_call: of(counts.transactions_without_call, counts.transactions),
+        response,
+        errors: counts.failed,
+        steps_due: counts.due,
+        steps_ended: counts.ended,
+    }
+}
+
+/// Returns the transactions a minute of the steps that are played, or `None` if the pace of the run promises none.
+fn promised(run: &PreparedRun, users: u64) -> Option<f64> {
+    let by_verb = transactions_by_verb(run.plan.workload());
+    let played = by_verb.iter().filter(|(verb, _)| run.offered.has(**verb));
+    let per_hour: f64 = played.map(|(_, transactions)| transactions).sum();
+    let is_promised = run.settings.rules.pace != Pace::Unpaced;
+    is_promised.then_some(per_hour / 60.0 * users as f64 * run.options.speedup)
+}
+
+fn verbs<W>(run: &PreparedRun, outcome: &Outcome<W>, spreads: &Spreads) -> Vec<VerbFigures> {
+    let histograms = &outcome.recording.histograms;
+    let mut verbs = Vec::new();
+    for (action, phase, counts) in outcome.recording.counts.iter() {
+        let Phase::Measured(number) = phase else { continue };
+        let Some(level) = outcome.levels.get(usize::from(number) - 1) else { continue };
+        let verb = run.labels.verbs[usize::from(action.verb.0)].clone();
+        let class = run.labels.classes[usize::from(action.class.0)].clone();
+        let times = |kind| {
+            let subject = Subject::Steps(action, kind);
+            Times::of_histogram(&histograms.sum(|key| *key == HistogramKey { subject, phase }))
+        };
+        let mut response = times(Kind::Response);
+        if let Some(response) = &mut response {
+            response.spread = spreads.of_verb(number, &verb, &class, response.mean_us);
+        }
+        verbs.push(VerbFigures {
+            users: level.users,
+            verb,
+            class,
+            due: counts.due,
+            ended: counts.ended,
+            failed: counts.failed,
+            skipped: counts.skipped,
+            not_begun: counts.not_begun,
+            transactions: counts.transactions,
+            calls: counts.calls,
+            response,
+            service: times(Kind::Service),
+        });
+    }
+    verbs.sort_by_key(|figures| figures.users);
+    verbs
+}
+
+fn requirements(workload: &workload::Workload, is_started_server: bool) -> Vec<Requirement> {
+    let requirement = |condition: &Condition| {
+        let met = match condition {
+            Condition::Tls => Some(true),
+            Condition::TransactionLog | Condition::Authentication if is_started_server => Some(true),
+            Condition::FullText if is_started_server => Some(workload.mailbox.full_text),
+            Condition::ClusterReplication if is_started_server => Some(false),
+            _ => None,
+        };
+        let name = json!(condition).as_str().unwrap_or_default().to_owned();
+        Requirement { name, met }
+    };
+    workload.requires.iter().map(requirement).collect()
+}
+
+fn errors(run: &PreparedRun, recording: &Recording) -> Vec<ErrorFigures> {
+    let errors = recording.errors.iter().map(|(verb, code, errors)| ErrorFigures {
+        verb: run.labels.verbs[usize::from(verb.0)].clone(),
+        code: code.to_owned(),
+        count: errors.count,
+        first: errors.first.clone(),
+    });
+    errors.collect()
+}
+
+fn sample_figures(border: &super::observer::BorderRecord) -> SampleFigures {
+    let sample = &border.sample;
+    SampleFigures {
+        end_us: micros(sample.interval.end),
+        users_connected: border.users_connected,
+        steps_ended: sample.steps_ended,
+        steps_failed: sample.steps_failed,
+        transactions: sample.transactions,
+        response_mean_us: sample.response_mean_us.map(|mean_us| mean_us.round() as u64),
+    }
+}
+
+fn population(files: &MailFiles) -> Population {
+    Population {
+        seed: files.seed,
+        people: files.users,
+        documents: files.documents,
+        size_scale: files.size_scale,
+        masters: None,
+        shared_bytes: None,
+    }
+}

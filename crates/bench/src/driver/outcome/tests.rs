@@ -1,0 +1,252 @@
+//! Tests of whole runs without a server: the engine plays a workload with a door that answers at once, on tokio's
+//! paused clock, and the report has the format of its schema.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::sync::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::*;
+use crate::door::{Door, Reply, StepError};
+use crate::driver::observer::{Counted, RunObserver};
+use crate::driver::options::RunOptions;
+use crate::driver::prepare::prepare;
+use crate::driver::users::PlanUsers;
+use crate::engine::run::{StopRequest, play};
+use crate::engine::steps::StepSource as _;
+use crate::plan::steps::{PlanAction, PlanSteps};
+use crate::record::log::HistogramLog;
+use crate::record::recorder::Recorder;
+use crate::report::markdown;
+use crate::target::process::Processes;
+use crate::workload::shipped;
+use crate::workload::verb::Verb;
+
+/// The speed-up of the runs.
+const SPEEDUP: f64 = 60.0;
+
+/// The steps that the door has performed, by user and verb.
+type Performed = Arc<Mutex<BTreeMap<(u64, Verb), u64>>>;
+
+/// A door that answers at once.
+struct CountingDoor {
+    user: u64,
+    performed: Performed,
+}
+
+impl CountingDoor {
+    fn count(&self, verb: Verb) -> Result<Reply, StepError> {
+        *self.performed.lock().entry((self.user, verb)).or_insert(0) += 1;
+        Ok(Reply::Performed { calls: 1, attachments: u32::from(verb == Verb::Read), reopened: 0 })
+    }
+}
+
+impl Door for CountingDoor {
+    type Action = PlanAction;
+
+    async fn log_in(&mut self) -> Result<Reply, StepError> {
+        self.count(Verb::LogIn)
+    }
+
+    async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        assert_eq!(action.user(), self.user);
+        self.count(action.verb())
+    }
+
+    async fn log_out(&mut self) {}
+
+    fn disconnect(&mut self) {}
+}
+
+/// Prepares a short run of N8Mail, which is measured for two hours: a whole cycle of 8 iterations.
+fn prepared() -> PreparedRun {
+    let text = shipped::load("n8mail").expect("shipped").replace("measure = \"1 h\"", "measure = \"2 h\"");
+    let options = RunOptions { users: Some(vec![3]), speedup: SPEEDUP, documents: Some(20), ..RunOptions::default() };
+    prepare(&text, options).expect("it can be played")
+}
+
+struct Played {
+    run: PreparedRun,
+    report: Report,
+    performed: BTreeMap<(u64, Verb), u64>,
+}
+
+async fn played() -> Played {
+    let run = prepared();
+    let performed = Performed::default();
+    let by_door = Arc::clone(&performed);
+    let door = move |user| CountingDoor { user, performed: Arc::clone(&by_door) };
+    let users = PlanUsers::new(&run.plan, &run.offered, run.options.interval_us, &run.settings.levels, door);
+    let log = HistogramLog::begin(Vec::new(), run.labels.clone()).expect("memory can be written");
+    let mut record = RunRecord::default();
+    let observer = RunObserver {
+        server: None,
+        processes: Vec::new(),
+        metrics: None,
+        users: 3,
+        record: &mut record,
+        progress: |_| {},
+        machine: Processes::default(),
+        counted: Counted::default(),
+    };
+    let (_sender, stop) = watch::channel(StopRequest::None);
+    let outcome = play(run.settings.clone(), users, Recorder::new(2, log), observer, stop).await;
+    let outcome = outcome.expect("memory can be written and no user panics");
+    let measured: Vec<_> = outcome.levels.iter().map(|level| level.times.measured.clone()).collect();
+    let spreads = Spreads::read(&outcome.log[..], &measured).expect("the log that was written");
+    let machine = Machine {
+        cores: 2,
+        processor: "unknown".to_owned(),
+        memory_bytes: 1,
+        kernel: "unknown".to_owned(),
+        file_system: "unknown".to_owned(),
+        load_before: 0.0,
+    };
+    let facts = RunFacts {
+        started: Timestamp(0),
+        command: "doublet-bench run n8mail".to_owned(),
+        record,
+        machine,
+        memory_bytes_max: 1,
+        is_out_of_files: false,
+        has_swapped: false,
+        is_started_server: true,
+        spreads,
+    };
+    let report = report(&run, &outcome, &facts);
+    let performed = performed.lock().clone();
+    Played { run, report, performed }
+}
+
+/// Returns how many steps of each verb the plan has within the measured interval.
+fn planned(played: &Played) -> BTreeMap<String, u64> {
+    let phases = &played.report.phases[0];
+    let measured = phases.measure_start_us.expect("steady")..phases.measure_end_us.expect("steady");
+    let mut counts = BTreeMap::new();
+    for user in 1..=3 {
+        let steps = PlanSteps::new(&played.run.plan, &played.run.offered, user, (user - 1) * 1_000_000);
+        let mut steps = steps.expect("a user");
+        while let Some(step) = steps.next_step() {
+            let due_us = played.run.settings.rules.speedup.divide(step.intended).as_micros() as u64;
+            if due_us >= measured.end {
+                break;
+            }
+            if measured.contains(&due_us) {
+                *counts.entry(step.action.verb().word().to_owned()).or_insert(0) += 1;
+            }
+        }
+    }
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_steps_of_the_plan_are_played() {
+    let played = played().await;
+    let attachments = Verb::ReadAttachment.word();
+    let due = played.report.verbs.iter().map(|figures| (figures.verb.clone(), figures.due));
+    let due: BTreeMap<String, u64> = due.filter(|(verb, _)| verb != attachments).collect();
+    assert_eq!(due, planned(&played));
+    assert!(!due.contains_key("invite") && !due.contains_key("accept"), "they are left out");
+    for user in 1..=3 {
+        let performed = |verb| played.performed.get(&(user, verb)).copied().unwrap_or(0);
+        assert_eq!(performed(Verb::LogIn), 1);
+        // Each read meets an attachment, of which a quarter is read.
+        let share = performed(Verb::ReadAttachment) as f64 / performed(Verb::Read) as f64;
+        assert!((0.1..0.4).contains(&share), "{share}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_figures_are_those_that_the_workload_promises() {
+    let report = played().await.report;
+    assert_eq!((report.state.name.as_str(), &*report.state.reasons), ("valid", &[][..]));
+    let headline = &report.headline.as_ref().expect("steady")[0];
+    assert_eq!((headline.figure.as_str(), headline.errors), ("NotesMark (partial)", 0));
+    // In whole cycles, except for the iterations at both ends of the interval, and with more attachments.
+    let promised = headline.notesmark_promised.expect("a timetable");
+    assert!((headline.notesmark / promised - 1.0).abs() < 0.1, "{} of {promised}", headline.notesmark);
+    for figures in &report.verbs {
+        let per_user_and_hour = figures.due as f64 / 3.0 / 2.0;
+        let Some(promised) = report.workload.promised.by_verb.get(&figures.verb) else { panic!("{figures:?}") };
+        let is_near = (per_user_and_hour - promised).abs() <= promised / 4.0 + 0.2;
+        assert!(is_near || figures.verb == "read_attachment", "{promised} promised: {figures:?}");
+    }
+    assert_eq!(report.title, "N8Mail, 3 users, speed-up 60, 20 documents instead of 3000");
+    let markdown = markdown::format(&report);
+    assert!(markdown.contains("**State: valid.**") && markdown.contains("| 3 | mail | close_view |"), "{markdown}");
+    assert!(markdown.contains("- `accept`, 3.5 % of the transactions: the server has no calendar mail yet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_report_has_the_format_of_its_schema() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../../docs/notesbench-report.schema.json")).expect("JSON");
+    let report = played().await.report;
+    let json = serde_json::to_value(&report).expect("a report is JSON");
+    let mut violations = Vec::new();
+    validate(&schema, &schema, &json, "report", &mut violations);
+    assert!(violations.is_empty(), "{violations:#?}");
+    let read: Report = serde_json::from_value(json).expect("it can be read again");
+    assert_eq!(read, report);
+    let mut damaged = serde_json::to_value(&report).expect("a report is JSON");
+    damaged["run"]["users"] = serde_json::json!([0, "many"]);
+    damaged["state"]["name"] = serde_json::json!("fine");
+    damaged.as_object_mut().expect("an object").remove("driver");
+    validate(&schema, &schema, &damaged, "report", &mut violations);
+    assert_eq!(violations.len(), 4, "the check finds violations: {violations:#?}");
+}
+
+/// Checks a value against the part of JSON Schema that the schema of reports uses.
+fn validate(root: &Value, schema: &Value, value: &Value, place: &str, violations: &mut Vec<String>) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/")) {
+        validate(root, &root["$defs"][name], value, place, violations);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let fits = |choice| {
+            let mut violations = Vec::new();
+            validate(root, choice, value, place, &mut violations);
+            violations.is_empty()
+        };
+        if !choices.iter().any(fits) {
+            violations.push(format!("{place}: fits none"));
+        }
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().into_iter().collect(),
+    };
+    let is_bad_enum = schema["enum"].as_array().is_some_and(|choices| !choices.contains(value));
+    let is_bad_const = !schema["const"].is_null() && schema["const"] != *value;
+    let is_below = schema["minimum"].as_f64().is_some_and(|min| value.as_f64().is_some_and(|value| value < min));
+    if (!types.is_empty() && !types.iter().any(|name| has_type(value, name))) || is_bad_enum || is_bad_const || is_below
+    {
+        violations.push(format!("{place}: {value}"));
+        return;
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.is_object() && value.get(name).is_none() {
+            violations.push(format!("{place}.{name} is missing"));
+        }
+    }
+    for (name, member) in value.as_object().into_iter().flatten() {
+        validate(root, &schema["properties"][name], member, &format!("{place}.{name}"), violations);
+    }
+    for member in value.as_array().into_iter().flatten() {
+        validate(root, &schema["items"], member, &format!("{place}[]"), violations);
+    }
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        _ => false,
+    }
+}

@@ -1,0 +1,110 @@
+//! The filling of the mail files, and the run itself, over the native protocol.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::ConnectOptions;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::observer::{Counted, RunObserver, RunRecord};
+use super::prepare::PreparedRun;
+use super::users::PlanUsers;
+use crate::door::native::{NativeDoor, NativeSettings};
+use crate::engine::run::{Outcome, RunError, StopRequest, play};
+use crate::population::fill::{FillError, FillProgress, fill};
+use crate::record::log::HistogramLog;
+use crate::record::recorder::Recorder;
+use crate::target::Target;
+use crate::target::process::Processes;
+use crate::target::server::StartedServer;
+use crate::target::system_random::SystemRandom;
+
+/// The time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The file of the histograms of a run.
+pub type LogFile = BufWriter<File>;
+
+/// Returns the settings of the doors of a run.
+pub fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Arc<NativeSettings> {
+    let options = ConnectOptions {
+        compression: run.plan.workload().native.compression,
+        call_time_max: Some(run.options.time_limit),
+        ..ConnectOptions::new(&target.native, target.trust.clone())
+    };
+    Arc::new(NativeSettings {
+        options,
+        names: target.names.clone(),
+        password: target.password.clone(),
+        size_scale: run.options.size_scale,
+        random,
+    })
+}
+
+/// Creates the mail files that do not exist, fills them all, and reports how far it is.
+///
+/// # Errors
+///
+/// The first call that failed.
+pub async fn populate(run: &PreparedRun, settings: &Arc<NativeSettings>, report: fn(&str)) -> Result<(), FillError> {
+    let files = &run.mail_files;
+    report(&format!("filling {} mail files with {} documents each", files.users, files.documents));
+    let progress = Arc::new(FillProgress::default());
+    let filling = fill(settings, files, &progress);
+    tokio::pin!(filling);
+    loop {
+        tokio::select! {
+            filled = &mut filling => return filled,
+            () = sleep(PROGRESS_INTERVAL) => report(&format!("{} of {} mail files are filled", progress.filled(), files.users)),
+        }
+    }
+}
+
+/// What plays a run.
+pub struct Stage<'a> {
+    /// The server, if the driver has started it.
+    pub server: Option<&'a mut StartedServer>,
+    /// The processes of the server.
+    pub processes: Vec<u32>,
+    /// The host and port of `/metrics`.
+    pub metrics: Option<String>,
+    /// The worker threads of the driver.
+    pub workers: usize,
+    /// Requests to end the run.
+    pub stop: watch::Receiver<StopRequest>,
+}
+
+/// Plays a run from the start signal until all users have logged out.
+///
+/// # Errors
+///
+/// If the log cannot be written.
+pub async fn play_run(
+    run: &PreparedRun,
+    settings: &Arc<NativeSettings>,
+    log: LogFile,
+    stage: Stage<'_>,
+    report: fn(&str),
+) -> Result<(Outcome<LogFile>, RunRecord), RunError> {
+    let recorder = Recorder::new(stage.workers, HistogramLog::begin(log, run.labels.clone())?);
+    let settings = Arc::clone(settings);
+    let door = move |user| NativeDoor::new(&settings, user);
+    let levels = &run.settings.levels;
+    let users = PlanUsers::new(&run.plan, &run.offered, run.options.interval_us, levels, door);
+    let mut record = RunRecord::default();
+    let observer = RunObserver {
+        server: stage.server,
+        processes: stage.processes,
+        metrics: stage.metrics,
+        users: run.plan.users(),
+        record: &mut record,
+        progress: report,
+        machine: Processes::default(),
+        counted: Counted::default(),
+    };
+    let outcome = play(run.settings.clone(), users, recorder, observer, stage.stop).await?;
+    Ok((outcome, record))
+}

@@ -1,0 +1,274 @@
+//! From options and a workload file to a plan and the settings of the engine, or to the reason why there is no run.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::options::RunOptions;
+use crate::door::{Offered, native};
+use crate::engine::pace::{Pace, Speedup};
+use crate::engine::phases::{PhaseLengths, StatedLengths};
+use crate::engine::run::{LEVELS_MAX, RunSettings};
+use crate::engine::user::{SessionRule, UserRules};
+use crate::plan::Plan;
+use crate::plan::steps::verb_index;
+use crate::population::fill::MailFiles;
+use crate::record::log::Labels;
+use crate::report::model::LeftOut;
+use crate::workload::action::{Action, Sender};
+use crate::workload::class::{Class, Members, Replica};
+use crate::workload::finding::Finding;
+use crate::workload::rates::step_transactions;
+use crate::workload::verb::Verb;
+use crate::workload::{Door, PartName, Session, Workload, check};
+
+/// Maximum number of users of a process.
+pub const USERS_MAX: u64 = 200_000;
+
+/// Why there is no run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The workload file has errors.
+    #[error("the workload file is not valid")]
+    Findings(Vec<Finding>),
+    /// The options contradict each other or the workload.
+    #[error("{0}")]
+    Options(String),
+    /// This version does not play the workload.
+    #[error("{0}")]
+    NotOffered(String),
+}
+
+/// A run that can begin.
+#[derive(Debug)]
+pub struct PreparedRun {
+    /// The options.
+    pub options: RunOptions,
+    /// The text of the workload file.
+    pub text: String,
+    /// The plan, with the workload.
+    pub plan: Arc<Plan>,
+    /// What the door performs.
+    pub offered: Arc<Offered>,
+    /// What is not played.
+    pub left_out: Vec<LeftOut>,
+    /// The settings of the engine.
+    pub settings: RunSettings,
+    /// The names of verbs and classes.
+    pub labels: Labels,
+    /// What the mail files have before the run.
+    pub mail_files: MailFiles,
+}
+
+/// Prepares a run of a workload file.
+///
+/// # Errors
+///
+/// All errors of the file, or the first reason why the run cannot be played.
+pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> {
+    let mut workload = check::check(text, &options.set).map_err(Refusal::Findings)?;
+    let levels = levels(&workload, &options)?;
+    let speedup =
+        Speedup::new(options.speedup).ok_or_else(|| refused("--speedup: not a number from 0.001 to 1,000,000"))?;
+    if !(options.size_scale > 0.0 && options.size_scale <= 1.0) {
+        return Err(refused("--size-scale: not a number above 0 and at most 1"));
+    }
+    workload.users = levels.last().copied().unwrap_or(workload.users);
+    workload.directory.recipients = options.recipients.or(workload.directory.recipients);
+    let documents = options.documents.unwrap_or(workload.mailbox.documents);
+    check_offered(&workload)?;
+    let offered = native::offered();
+    let left_out = left_out(&workload, &offered);
+    let labels = labels(&workload);
+    let lengths = lengths(&workload, &options, speedup)?;
+    let rules = rules(&workload, &options, speedup)?;
+    let users = workload.users;
+    let plan = Plan::new(Arc::new(workload), options.seed, users)
+        .ok_or_else(|| refused("the run has no user of the range of recipients"))?;
+    let levels = if levels.len() == 1 { vec![plan.users()] } else { levels };
+    if plan.users() > USERS_MAX {
+        return Err(refused(format!("a process plays at most {USERS_MAX} users, not {}", plan.users())));
+    }
+    let mailbox = &plan.workload().mailbox;
+    let mail_files = MailFiles {
+        seed: options.seed,
+        users: plan.users(),
+        documents,
+        profile: plan.workload().profiles[&mailbox.profile].clone(),
+        size_scale: options.size_scale,
+        unread: mailbox.unread,
+    };
+    let settings = RunSettings { rules, lengths, levels, cool_down: options.cool_down };
+    let plan = Arc::new(plan);
+    Ok(PreparedRun {
+        options,
+        text: text.to_owned(),
+        plan,
+        offered: Arc::new(offered),
+        left_out,
+        settings,
+        labels,
+        mail_files,
+    })
+}
+
+fn refused(reason: impl Into<String>) -> Refusal {
+    Refusal::Options(reason.into())
+}
+
+fn levels(workload: &Workload, options: &RunOptions) -> Result<Vec<u64>, Refusal> {
+    let levels = options.users.clone().unwrap_or_else(|| vec![workload.users]);
+    if levels.is_empty() || levels.len() > LEVELS_MAX || levels.contains(&0) {
+        return Err(refused(format!("--users: 1 to {LEVELS_MAX} numbers above 0")));
+    }
+    if !levels.is_sorted_by(|one, other| one < other) {
+        return Err(refused("--users: the levels are not in ascending order"));
+    }
+    let has_fixed = workload.classes.iter().any(|class| matches!(class.members, Members::Users(users) if users > 0));
+    if has_fixed && levels.len() > 1 {
+        return Err(refused("--users: a workload with a class of a fixed number of users has one level"));
+    }
+    Ok(levels)
+}
+
+/// Refuses what is known to `check` and not to this version.
+fn check_offered(workload: &Workload) -> Result<(), Refusal> {
+    if workload.door != Door::Native {
+        let reason = format!("the door {:?} does not exist yet; only native does", workload.door).to_lowercase();
+        return Err(Refusal::NotOffered(reason));
+    }
+    for class in workload.classes.iter().filter(|class| class.members != Members::Users(0)) {
+        let refused = |reason: &str| Err(Refusal::NotOffered(format!("class {}: {reason}", class.name)));
+        if class.replica == Replica::Local {
+            return refused("this version plays no local replicas");
+        }
+        if class.database.is_some() {
+            return refused("this version creates no databases but mail files");
+        }
+        let is_random = |action: &Action| matches!(action, Action::Send { from: Sender::Random, .. });
+        if class.steps.iter().any(|step| is_random(&step.action)) {
+            return refused("the native door sends no mail in the name of another user");
+        }
+    }
+    Ok(())
+}
+
+fn labels(workload: &Workload) -> Labels {
+    Labels {
+        verbs: crate::plan::steps::verb_words(),
+        classes: workload.classes.iter().map(|class| class.name.clone()).collect(),
+    }
+}
+
+fn lengths(workload: &Workload, options: &RunOptions, speedup: Speedup) -> Result<PhaseLengths, Refusal> {
+    let iteration_us = workload.classes.iter().filter_map(|class| class.rhythm.iteration_us).max().unwrap_or(0);
+    let stated = StatedLengths {
+        interval: Duration::from_micros(options.interval_us),
+        iteration: Duration::from_micros(iteration_us),
+        settle: Duration::from_micros(workload.settle_us),
+        measure: Duration::from_micros(workload.measure_us),
+        sample: options.sample,
+        steady_limit: options.steady_limit,
+    };
+    let short = || refused("the measured interval, divided by the speed-up, is shorter than 1.2 s");
+    PhaseLengths::at_speed(&stated, speedup).ok_or_else(short)
+}
+
+fn rules(workload: &Workload, options: &RunOptions, speedup: Speedup) -> Result<UserRules, Refusal> {
+    if options.time_limit.is_zero() {
+        return Err(refused("--timeout: a step needs time"));
+    }
+    let is_unpaced = workload.classes.iter().any(|class| class.rhythm.iteration_us.is_none());
+    Ok(UserRules {
+        pace: if is_unpaced { Pace::Unpaced } else { options.pace },
+        speedup,
+        session: match workload.session {
+            Session::Once => SessionRule::Once,
+            Session::Iteration => SessionRule::Iteration,
+        },
+        time_limit: options.time_limit,
+        log_in: verb_index(Verb::LogIn),
+        log_in_transactions: Verb::LogIn.transactions() as u32,
+    })
+}
+
+/// Returns the transactions of a user and hour by verb, on average over all users. For an unpaced workload it is an
+/// iteration instead of an hour.
+pub fn transactions_by_verb(workload: &Workload) -> BTreeMap<Verb, f64> {
+    let fixed: u64 = workload.classes.iter().map(fixed_users).sum();
+    let all = (workload.users + fixed) as f64;
+    let mut by_verb = BTreeMap::new();
+    for class in &workload.classes {
+        let part = match class.members {
+            Members::Share(share) => share.fraction().to_f64() * workload.users as f64 / all,
+            Members::Users(users) => users as f64 / all,
+        };
+        let iterations = class.rhythm.iteration_us.map_or(1.0, |iteration_us| 3.6e9 / iteration_us as f64);
+        for (verb, transactions) in class_transactions(workload, class) {
+            *by_verb.entry(verb).or_insert(0.0) += part * iterations * transactions;
+        }
+    }
+    by_verb
+}
+
+/// Returns the transactions of an iteration of a class, by verb.
+fn class_transactions(workload: &Workload, class: &Class) -> Vec<(Verb, f64)> {
+    let mut transactions = Vec::new();
+    if workload.session == Session::Iteration {
+        transactions.push((Verb::LogIn, Verb::LogIn.transactions() as f64));
+    }
+    for step in &class.steps {
+        let actions = step.count as f64 / step.every as f64;
+        transactions.push((step.verb, actions * step_transactions(workload, class, step) as f64));
+        if let Action::Read { attachments, .. } = step.action
+            && class.database.is_none()
+        {
+            let met = workload.profiles[&workload.mailbox.profile].with_attachment();
+            let read = actions * met.to_f64() * attachments.fraction().to_f64();
+            transactions.push((Verb::ReadAttachment, read * Verb::ReadAttachment.transactions() as f64));
+        }
+    }
+    transactions
+}
+
+fn fixed_users(class: &Class) -> u64 {
+    match class.members {
+        Members::Users(users) => users,
+        Members::Share(_) => 0,
+    }
+}
+
+/// Returns what the door does not perform, and the activities beside the users.
+fn left_out(workload: &Workload, offered: &Offered) -> Vec<LeftOut> {
+    let by_verb = transactions_by_verb(workload);
+    let all: f64 = by_verb.values().sum();
+    let used = by_verb.iter().filter(|(verb, _)| !offered.has(**verb));
+    let verbs = used.map(|(verb, transactions)| LeftOut {
+        name: verb.word().to_owned(),
+        kind: "verb".to_owned(),
+        reason: reason_of(*verb).to_owned(),
+        share: Some(if all > 0.0 { transactions / all } else { 0.0 }),
+    });
+    let parts = workload.parts.iter().map(|part| LeftOut {
+        name: part_name(part.name).to_owned(),
+        kind: "part".to_owned(),
+        reason: "this version has no activities beside the users".to_owned(),
+        share: None,
+    });
+    verbs.chain(parts).collect()
+}
+
+fn reason_of(verb: Verb) -> &'static str {
+    native::LEFT_OUT.iter().find(|(left_out, _)| *left_out == verb).map_or("the door has no such verb", |(_, why)| why)
+}
+
+fn part_name(name: PartName) -> &'static str {
+    match name {
+        PartName::ClusterReplication => "cluster-replication",
+        PartName::ClusterFailover => "cluster-failover",
+        PartName::ScheduledPush => "scheduled-push",
+    }
+}

@@ -1,0 +1,90 @@
+//! Tests of the preparation: what is left out, and what is refused.
+
+use super::*;
+use crate::workload::shipped;
+
+fn prepared(name: &str, edit: impl Fn(&mut RunOptions)) -> Result<PreparedRun, Refusal> {
+    let mut options = RunOptions { users: Some(vec![10]), ..RunOptions::default() };
+    edit(&mut options);
+    prepare(&shipped::load(name).expect("shipped"), options)
+}
+
+fn refusal(name: &str, edit: impl Fn(&mut RunOptions)) -> String {
+    match prepared(name, edit) {
+        Ok(_) => panic!("{name} is played"),
+        Err(refusal) => refusal.to_string(),
+    }
+}
+
+#[test]
+fn verbs_of_the_calendar_are_left_out_with_their_share() {
+    let run = prepared("n8mail", |_| {}).expect("it can be played");
+    let names: Vec<&str> = run.left_out.iter().map(|left_out| left_out.name.as_str()).collect();
+    assert_eq!(names, ["invite", "accept"]);
+    // One invitation and one answer of 7 transactions in the 199.05 of eight iterations.
+    let shares: f64 = run.left_out.iter().filter_map(|left_out| left_out.share).sum();
+    assert!((shares - 8.0 / 199.05).abs() < 1e-9, "{shares}");
+    assert_eq!((run.settings.levels, run.mail_files.documents), (vec![10], 3_000));
+}
+
+#[test]
+fn transactions_are_those_of_the_rates() {
+    use crate::workload::rates::Rates;
+    for (name, text) in shipped::FILES {
+        let workload = check::check(text, &[]).expect("a shipped workload is valid");
+        let sum: f64 = transactions_by_verb(&workload).values().sum();
+        let Some(rates) = Rates::of_all(&workload) else { continue };
+        assert!((sum - rates.transactions.to_f64()).abs() < 1e-6, "{name}: {sum}");
+    }
+}
+
+#[test]
+fn options_change_plan_and_population() {
+    let run = prepared("n8mail", |options| {
+        options.users = Some(vec![10, 20]);
+        options.documents = Some(5);
+        options.size_scale = 0.1;
+        options.recipients = Some([1, 3]);
+        options.speedup = 60.0;
+    });
+    let run = run.expect("it can be played");
+    assert_eq!((run.plan.users(), run.settings.levels), (20, vec![10, 20]));
+    assert_eq!((run.mail_files.documents, run.mail_files.size_scale), (5, 0.1));
+    assert!(run.plan.recipients([1, 0, 0], 9, 9).iter().all(|user| (1..=3).contains(user)));
+    assert_eq!(run.settings.lengths.measure(), Duration::from_secs(60));
+}
+
+#[test]
+fn users_of_fixed_classes_are_in_addition() {
+    let text = "format = 1\nname = \"Fixed\"\ntitle = \"Fixed\"\niteration = \"1 min\"\n\
+                [[class]]\nname = \"a\"\nstep = [{ verb = \"poll\" }]\n\
+                [[class]]\nname = \"b\"\nusers = 2\nstep = [{ verb = \"read\" }]\n";
+    let run = prepare(text, RunOptions { users: Some(vec![3]), ..RunOptions::default() });
+    assert_eq!(run.expect("it can be played").settings.levels, [5]);
+    let levels = prepare(text, RunOptions { users: Some(vec![3, 4]), ..RunOptions::default() });
+    assert!(levels.expect_err("two levels").to_string().contains("has one level"));
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_with_the_reason() {
+    let same = |_: &mut RunOptions| {};
+    assert!(refusal("r6imap", same).contains("the door imap does not exist yet"));
+    assert!(refusal("entmail", same).contains("plays no local replicas"));
+    assert!(refusal("shareddatabase", same).contains("creates no databases but mail files"));
+    assert!(refusal("n8mail", |options| options.users = Some(vec![5, 5])).contains("ascending"));
+    assert!(refusal("n8mail", |options| options.users = Some(Vec::new())).contains("--users"));
+    assert!(refusal("n8mail", |options| options.users = Some(vec![200_001])).contains("at most 200000"));
+    assert!(refusal("n8mail", |options| options.speedup = 0.0).contains("--speedup"));
+    assert!(refusal("n8mail", |options| options.speedup = 4_000.0).contains("1.2 s"));
+    assert!(refusal("n8mail", |options| options.size_scale = 1.5).contains("--size-scale"));
+    assert!(refusal("n8mail", |options| options.recipients = Some([11, 12])).contains("recipients"));
+    assert!(refusal("n8mail", |options| options.set = vec!["no=1".to_owned()]).contains("not valid"));
+}
+
+#[test]
+fn random_senders_are_refused() {
+    let text = "format = 1\nname = \"Fill\"\ntitle = \"Fill\"\npace = \"unpaced\"\n\
+                step = [{ verb = \"send\", to = \"self\", from = \"random\" }]\n";
+    let refused = prepare(text, RunOptions::default()).expect_err("no such door").to_string();
+    assert!(refused.contains("in the name of another user"), "{refused}");
+}

@@ -1,0 +1,205 @@
+//! The report for people: `report.md`.
+
+use std::fmt::Write as _;
+
+use super::model::{Headline, Report, Times, VerbFigures};
+use crate::workload::units::format_integer;
+
+/// Formats a report.
+pub fn format(report: &Report) -> String {
+    let mut text = format!("# {}\n\n", report.title);
+    text.push_str(&format_state(report));
+    text.push_str(&format_headline(report));
+    text.push_str(&format_verbs(report));
+    text.push_str(&format_server(report));
+    text.push_str(&format_driver(report));
+    text.push_str(&format_left_out(report));
+    text.push_str(&format_errors(report));
+    text.push_str(&format_population(report));
+    text.push_str(&format_run(report));
+    text
+}
+
+fn format_state(report: &Report) -> String {
+    let mut text = format!("**State: {}.**\n\n", report.state.name);
+    for reason in &report.state.reasons {
+        let _ = writeln!(text, "- {}", reason.text);
+    }
+    for warning in &report.state.warnings {
+        let _ = writeln!(text, "- Warning: {}", warning.text);
+    }
+    if !report.state.reasons.is_empty() || !report.state.warnings.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn format_headline(report: &Report) -> String {
+    let Some(levels) = &report.headline else {
+        return "There is no headline figure: no measured interval was steady to its end.\n\n".to_owned();
+    };
+    let mut text = "## Headline\n\n".to_owned();
+    let is_struck_out = report.state.name == "not valid";
+    for level in levels {
+        let figure = format!("{} {:.1}", level.figure, level.notesmark);
+        let figure = if is_struck_out { format!("~~{figure}~~ (not valid)") } else { figure };
+        let _ = writeln!(text, "- {} users: **{figure}** transactions a minute{}", level.users, promised(level));
+        if let Some(response) = &level.response {
+            let spread = response.spread.map(|share| format!(" ± {:.1} %", share * 100.0)).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "  - response: mean {}{spread}, p50 {}, p95 {}, p99 {}, maximum {}",
+                millis(response.mean_us),
+                millis(response.p50_us),
+                millis(response.p95_us),
+                millis(response.p99_us),
+                millis(response.max_us)
+            );
+        }
+        let _ = writeln!(
+            text,
+            "  - {} steps were due, {} ended, {} failed; at most {} users were connected",
+            format_integer(level.steps_due),
+            format_integer(level.steps_ended),
+            format_integer(level.errors),
+            level.users_connected_max
+        );
+        let without_call = level.transactions_without_call * 100.0;
+        let _ = writeln!(text, "  - {without_call:.1} % of the transactions made no call of their own");
+    }
+    text.push('\n');
+    text
+}
+
+fn promised(level: &Headline) -> String {
+    level.notesmark_promised.map(|promised| format!(" ({promised:.1} promised)")).unwrap_or_default()
+}
+
+fn format_verbs(report: &Report) -> String {
+    if report.verbs.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "## Response by verb\n\nFrom the intended time of a step to its end, in milliseconds.\n\n".to_owned();
+    text.push_str(
+        "| users | class | verb | due | failed | skipped | calls | mean | p50 | p95 | p99 | maximum | mean service |\n",
+    );
+    text.push_str("|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    for figures in &report.verbs {
+        text.push_str(&format_verb(figures));
+    }
+    text.push('\n');
+    text
+}
+
+fn format_verb(figures: &VerbFigures) -> String {
+    let time = |times: &Option<Times>, value: fn(&Times) -> u64| {
+        times.as_ref().map_or_else(|| "–".to_owned(), |times| format!("{:.1}", value(times) as f64 / 1_000.0))
+    };
+    let VerbFigures { users, class, verb, due, failed, skipped, calls, response, service, .. } = figures;
+    let values: [fn(&Times) -> u64; 5] =
+        [|times| times.mean_us, |times| times.p50_us, |times| times.p95_us, |times| times.p99_us, |times| times.max_us];
+    let columns: Vec<String> = values.into_iter().map(|value| time(response, value)).collect();
+    let mean_service = time(service, |times| times.mean_us);
+    format!(
+        "| {users} | {class} | {verb} | {due} | {failed} | {skipped} | {calls} | {} | {mean_service} |\n",
+        columns.join(" | ")
+    )
+}
+
+fn format_server(report: &Report) -> String {
+    let mut text = "## Server\n\n".to_owned();
+    if report.server.rows.is_empty() {
+        text.push_str("Nothing was measured.\n\n");
+        return text;
+    }
+    text.push_str("| users | resource | mean | minimum | maximum | unit |\n|---:|---|---:|---:|---:|---|\n");
+    for row in &report.server.rows {
+        let _ = writeln!(
+            text,
+            "| {} | `{}` | {:.1} | {:.1} | {:.1} | {} |",
+            row.users, row.resource, row.mean, row.min, row.max, row.unit
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn format_driver(report: &Report) -> String {
+    let driver = &report.driver;
+    let mut text = "## Driver\n\n".to_owned();
+    if let Some(lateness) = &driver.lateness {
+        let p50 = millis(lateness.p50_us);
+        let p99 = millis(lateness.p99_us);
+        let _ = writeln!(text, "- lateness: p50 {p50}, p99 {p99}, maximum {}", millis(lateness.max_us));
+    }
+    let _ = writeln!(text, "- processor: {:.1} % of {} cores", driver.processor_share * 100.0, driver.cores);
+    let _ = writeln!(text, "- memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0);
+    let calls = format_integer(driver.calls.driver);
+    let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
+    let _ = writeln!(text, "- calls: {calls}{}\n", of_server.unwrap_or_default());
+    text
+}
+
+fn format_left_out(report: &Report) -> String {
+    let mut text = String::new();
+    if !report.left_out.is_empty() {
+        text.push_str("## Left out\n\n");
+        for left_out in &report.left_out {
+            let share = left_out.share.map(|share| format!(", {:.1} % of the transactions", share * 100.0));
+            let _ = writeln!(text, "- `{}`{}: {}", left_out.name, share.unwrap_or_default(), left_out.reason);
+        }
+        text.push('\n');
+    }
+    if !report.requirements.is_empty() {
+        text.push_str("## Conditions of the workload\n\n");
+        for requirement in &report.requirements {
+            let met = match requirement.met {
+                Some(true) => "met",
+                Some(false) => "not met",
+                None => "unknown",
+            };
+            let _ = writeln!(text, "- {}: {met}", requirement.name);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn format_errors(report: &Report) -> String {
+    if report.errors.is_empty() {
+        return "There were no errors.\n\n".to_owned();
+    }
+    let mut text = "## Errors of the whole run\n\n".to_owned();
+    for error in &report.errors {
+        let first: String = error.first.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let _ = writeln!(text, "- {} `{}`: {} times, first: {first}", error.verb, error.code, error.count);
+    }
+    text.push('\n');
+    text
+}
+
+fn format_population(report: &Report) -> String {
+    let population = &report.population;
+    format!(
+        "## Population\n\n{} mail files with {} documents each, sizes × {}, seed {}. They are documents in the inbox with \
+         English words and random attachments, added over the native protocol: not messages that have arrived by mail.\n\n",
+        population.people, population.documents, population.size_scale, population.seed
+    )
+}
+
+fn format_run(report: &Report) -> String {
+    let machine = &report.machine;
+    let memory = machine.memory_bytes as f64 / 1_073_741_824.0;
+    let mut text = format!("## Run\n\n- begun {}, seed {}\n", report.run.started, report.run.seed);
+    let _ = writeln!(text, "- command: `{}`", report.run.command);
+    let _ = writeln!(text, "- plan {}", report.run.plan);
+    let _ = writeln!(text, "- {} cores ({}), {memory:.0} GB, {}", machine.cores, machine.processor, machine.kernel);
+    let per_minute = report.workload.promised.transactions_per_minute;
+    let _ = writeln!(text, "- the workload promises {per_minute:.3} transactions a user and minute at speed 1");
+    text
+}
+
+fn millis(time_us: u64) -> String {
+    format!("{:.1} ms", time_us as f64 / 1_000.0)
+}

@@ -1,0 +1,102 @@
+//! What a report says about the driver and its machine.
+
+use std::path::{Path, PathBuf};
+
+use bench::report::model::Machine;
+use bench::target::process::Processes;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that a run opens besides the connections of its users.
+pub const OTHER_FILES: u64 = 100;
+
+/// The machine before a run.
+pub struct MachineState {
+    load: f64,
+    swapped_pages: Option<u64>,
+}
+
+impl MachineState {
+    /// Reads the state.
+    pub fn read() -> Self {
+        let processes = Processes::default();
+        Self { load: processes.load().unwrap_or(0.0), swapped_pages: processes.swapped_pages() }
+    }
+
+    /// Returns `true` if the machine has swapped since the state was read.
+    pub fn has_swapped(&self) -> bool {
+        let now = Processes::default().swapped_pages();
+        self.swapped_pages.zip(now).is_some_and(|(before, now)| now > before)
+    }
+
+    /// Describes the machine. `folder` is that of the data.
+    pub fn machine(&self, folder: PathBuf) -> Machine {
+        let processes = Processes::default();
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let unknown = || "unknown".to_owned();
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let folder = std::fs::canonicalize(&folder).unwrap_or(folder);
+        Machine {
+            cores,
+            processor: processes.processor_name().unwrap_or_else(unknown),
+            memory_bytes: processes.memory_bytes().unwrap_or(0),
+            kernel: processes.kernel().unwrap_or_else(unknown),
+            file_system: file_system(&mounts, &folder).unwrap_or_else(unknown),
+            load_before: self.load / cores as f64,
+        }
+    }
+}
+
+/// Returns the type of the file system on which a folder is: that of the longest mount point above it.
+fn file_system(mounts: &str, folder: &Path) -> Option<String> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let point = fields.next()?;
+        folder.starts_with(point).then(|| Some((point.len(), fields.next()?.to_owned())))?
+    });
+    mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
+}
+
+/// Returns the largest memory that this process had.
+pub fn memory_bytes_max() -> u64 {
+    Processes::default().resident_max_bytes(std::process::id()).unwrap_or(0)
+}
+
+/// Raises the limit of open files to the permitted maximum. Returns it, or `None` if there is none.
+pub fn raise_open_files() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    // An error leaves the limit as it is, which is read again.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    getrlimit(Resource::Nofile).current
+}
+
+/// Joins the words of a command line as a shell reads them. It has no secrets: passwords are in files.
+pub fn command_line(words: impl Iterator<Item = String>) -> String {
+    let mut quoted = vec!["doublet-bench".to_owned()];
+    quoted.extend(words.skip(1).map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:".contains(c);
+        if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    }));
+    quoted.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_can_be_repeated() {
+        let words = ["/usr/bin/doublet-bench", "run", "n8mail", "--interval", "1 s", "it's", ""];
+        let line = command_line(words.iter().map(|word| (*word).to_owned()));
+        assert_eq!(line, "doublet-bench run n8mail --interval '1 s' 'it'\\''s' ''");
+    }
+
+    #[test]
+    fn the_file_system_is_that_of_the_longest_mount_point() {
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/deep xfs rw 0 0\nbroken\n";
+        let of = |folder: &str| file_system(mounts, Path::new(folder));
+        assert_eq!(of("/home").as_deref(), Some("ext4"));
+        assert_eq!(of("/tmp/x").as_deref(), Some("tmpfs"));
+        assert_eq!(of("/tmp/deep/x").as_deref(), Some("xfs"));
+        assert_eq!(file_system("", Path::new("/")), None);
+    }
+}
