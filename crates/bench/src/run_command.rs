@@ -5,22 +5,24 @@
 
 mod facts;
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bench::door::native::NativeSettings;
+use base::Timestamp;
+use bench::driver::observer::RunRecord;
 use bench::driver::options::RunOptions;
 use bench::driver::outcome::{RunFacts, Spreads, report, title};
-use bench::driver::play::{Stage, native_settings, play_run, populate};
+use bench::driver::play::{LogFile, Stage, native_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::engine::pace::Pace;
-use bench::engine::run::StopRequest;
+use bench::engine::run::{Outcome, StopRequest};
 use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
+use bench::report::verdict::State;
 use bench::target::file::{self, RemoteHosts};
 use bench::target::server::{ServerOptions, StartedServer};
 use bench::target::system_random::SystemRandom;
@@ -31,6 +33,7 @@ use bench::workload::limits::DOCUMENTS_MAX;
 use bench::workload::shipped;
 use bench::workload::units::parse_duration;
 use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::arguments::Result;
@@ -40,13 +43,11 @@ use facts::MachineState;
 const INVALID_EXIT_CODE: u8 = 2;
 /// Exit code for what this version, or a rule of safety, refuses.
 const REFUSED_EXIT_CODE: u8 = 5;
-/// Exit code of a run that was stopped.
-const BROKEN_OFF_EXIT_CODE: u8 = 130;
 
 /// Options of `run`.
 ///
 /// Creates a data folder, starts a server on it, fills the mail files of its users, plays the workload, and writes a
-/// report. Times of the options are those at speed 1.
+/// report.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     doublet-bench run n8mail --users 100 --speedup 60 --documents 20\n  \
@@ -66,7 +67,7 @@ pub struct RunCommand {
     /// Divides iterations, jitter, pauses, interval, settling and measured interval, but no time limit and no size.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speedup: f64,
-    /// From the connection of one user to that of the next.
+    /// From the connection of one user to that of the next, at speed 1.
     #[arg(long, value_name = "DURATION", default_value = "1 s", value_parser = duration)]
     interval: Duration,
     /// Begins a pause when the answer has come, as Server.Load does.
@@ -134,6 +135,11 @@ fn range(text: &str) -> std::result::Result<[u64; 2], String> {
 }
 
 impl RunCommand {
+    /// Returns the folder below which the data folder is created.
+    fn data_folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
     fn options(&self) -> RunOptions {
         RunOptions {
             set: self.set.clone(),
@@ -164,23 +170,30 @@ pub fn run(command: &RunCommand) -> Result<ExitCode> {
         Ok(prepared) => prepared,
         Err(refusal) => return Ok(print_refusal(&command.workload, &refusal)),
     };
+    let open_files_max = facts::raise_open_files();
+    let needed = prepared.plan.users().saturating_add(facts::OTHER_FILES);
+    if let Some(permitted) = open_files_max.filter(|permitted| *permitted < needed) {
+        return Err(format!("{needed} open files are needed, and the system permits {permitted}").into());
+    }
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
-    let files = facts::raise_open_files();
-    let needed = prepared.plan.users().saturating_add(facts::OTHER_FILES);
-    if files.is_some_and(|files| files < needed) {
-        return Err(format!("{needed} open files are needed, and the system permits {}", files.unwrap_or(0)).into());
-    }
-    let ended = runtime.block_on(play(command, &prepared, workers));
+    let ended = runtime.block_on(async {
+        let session = RunSession {
+            command,
+            run: &prepared,
+            workers,
+            started: wall_clock::now(),
+            before: MachineState::read(),
+            open_files_max,
+        };
+        session.play(&mut Interrupts::new()?).await
+    });
     match ended {
-        Err(error) => match error.downcast_ref::<TargetError>() {
-            Some(TargetError::Remote(_)) => {
-                eprintln!("doublet-bench: {error}");
-                Ok(ExitCode::from(REFUSED_EXIT_CODE))
-            }
-            _ => Err(error),
-        },
-        Ok(code) => Ok(code),
+        Err(error) if matches!(error.downcast_ref(), Some(TargetError::Remote(_))) => {
+            eprintln!("doublet-bench: {error}");
+            Ok(ExitCode::from(REFUSED_EXIT_CODE))
+        }
+        ended => ended,
     }
 }
 
@@ -193,129 +206,159 @@ fn print_refusal(file: &str, refusal: &Refusal) -> ExitCode {
     ExitCode::from(if is_refused { REFUSED_EXIT_CODE } else { INVALID_EXIT_CODE })
 }
 
-/// Starts or finds the server, plays, and ends the server that was started.
-async fn play(command: &RunCommand, run: &PreparedRun, workers: usize) -> Result<ExitCode> {
-    let before = MachineState::read();
-    let started = wall_clock::now();
-    print_progress(&title(run));
-    let name = directory_name(&run.plan.workload().name, started, run.options.seed);
-    let (mut server, target) = match &command.target {
-        Some(path) => {
-            let remote = if command.yes_load_it { RemoteHosts::Loaded } else { RemoteHosts::Refused };
-            (None, file::load(path, remote)?)
-        }
-        None => {
-            let (server, target) = start_server(command, run, &name).await?;
-            (Some(server), target)
-        }
-    };
-    let outcome = play_on(command, run, &target, server.as_mut(), (started, workers, &before)).await;
-    if let Some(server) = server {
+/// A run on this machine.
+struct RunSession<'a> {
+    command: &'a RunCommand,
+    run: &'a PreparedRun,
+    workers: usize,
+    started: Timestamp,
+    /// The machine before the run.
+    before: MachineState,
+    open_files_max: Option<u64>,
+}
+
+impl RunSession<'_> {
+    /// Starts or finds the server, plays, and ends the server that was started.
+    async fn play(&self, interrupts: &mut Interrupts) -> Result<ExitCode> {
+        print_progress(&title(self.run));
+        let Some(path) = &self.command.target else {
+            return self.play_on_own_server(interrupts).await;
+        };
+        let remote = if self.command.yes_load_it { RemoteHosts::Loaded } else { RemoteHosts::Refused };
+        let target = file::load(path, remote)?;
+        self.play_on(&target, None, interrupts).await
+    }
+
+    async fn play_on_own_server(&self, interrupts: &mut Interrupts) -> Result<ExitCode> {
+        let options = self.server_options()?;
+        print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
+        let (mut server, target) = tokio::select! {
+            started = StartedServer::start(options) => started?,
+            () = interrupts.next() => return Ok(broken_off_before_the_run()),
+        };
+        let ended = self.play_on(&target, Some(&mut server), interrupts).await;
         let folder = server.folder().to_owned();
         server.stop().await;
-        if command.keep {
+        if self.command.keep {
             print_progress(&format!("the data folder is kept: {}", folder.display()));
         } else {
             fs::remove_dir_all(&folder)?;
         }
+        ended
     }
-    outcome
+
+    fn server_options(&self) -> Result<ServerOptions> {
+        let program = match &self.command.server {
+            Some(program) => program.clone(),
+            None => std::env::current_exe()?.with_file_name("doublet"),
+        };
+        let mut settings = Vec::new();
+        if !self.run.plan.workload().mailbox.full_text {
+            settings.push("full_text.new_mail_files=off".to_owned());
+        }
+        settings.extend(self.command.server_set.iter().cloned());
+        let name = directory_name(&self.run.plan.workload().name, self.started, self.run.options.seed);
+        let folder = self.command.data_folder().join(format!("doublet-bench-{name}"));
+        Ok(ServerOptions { program, folder, settings, users: self.run.plan.users() })
+    }
+
+    /// Fills the mail files, plays, and writes the report.
+    async fn play_on(
+        &self,
+        target: &Target,
+        server: Option<&mut StartedServer>,
+        interrupts: &mut Interrupts,
+    ) -> Result<ExitCode> {
+        let run = self.run;
+        let settings = native_settings(run, target, SystemRandom::open()?);
+        tokio::select! {
+            filled = populate(run, &settings, print_progress) => filled?,
+            () = interrupts.next() => return Ok(broken_off_before_the_run()),
+        }
+        let name = &run.plan.workload().name;
+        let directory = ReportDirectory::create(&self.command.out, name, self.started, run.options.seed)?;
+        directory.write("workload.toml", &run.text)?;
+        let is_started_server = server.is_some();
+        if let Some(server) = &server {
+            directory.write("server.toml", &server.configuration()?)?;
+        }
+        let (sender, stop) = watch::channel(StopRequest::None);
+        let stage = Stage {
+            server,
+            processes: target.processes.clone(),
+            metrics: target.metrics.clone(),
+            workers: self.workers,
+            stop,
+        };
+        let log = directory.create_histograms()?;
+        let (outcome, record) = tokio::select! {
+            played = play_run(run, &settings, log, stage, print_progress) => played?,
+            never = interrupts.forward(&sender) => match never {},
+        };
+        let facts = self.facts(&directory, &outcome, record, is_started_server)?;
+        let report = report(run, &outcome, &facts);
+        directory.write_report(&report)?;
+        Ok(print_result(&report, directory.path()))
+    }
+
+    fn facts(
+        &self,
+        directory: &ReportDirectory,
+        outcome: &Outcome<LogFile>,
+        record: RunRecord,
+        is_started_server: bool,
+    ) -> Result<RunFacts> {
+        let measured: Vec<_> = outcome.levels.iter().map(|level| level.times.measured.clone()).collect();
+        let log = BufReader::new(fs::File::open(directory.histograms())?);
+        Ok(RunFacts {
+            started: self.started,
+            command: facts::command_line(std::env::args()),
+            is_out_of_files: self.open_files_max.is_some_and(|max| record.open_files_max >= max),
+            record,
+            machine: self.before.machine(self.command.data_folder()),
+            memory_bytes_max: facts::memory_bytes_max(),
+            has_swapped: self.before.has_swapped(),
+            is_started_server,
+            spreads: Spreads::read(log, &measured)?,
+        })
+    }
 }
 
-async fn start_server(command: &RunCommand, run: &PreparedRun, name: &str) -> Result<(StartedServer, Target)> {
-    let program = match &command.server {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()?.with_file_name("doublet"),
-    };
-    let mut settings = Vec::new();
-    if !run.plan.workload().mailbox.full_text {
-        settings.push("full_text.new_mail_files=off".to_owned());
-    }
-    settings.extend(command.server_set.iter().cloned());
-    let folder = command.folder.clone().unwrap_or_else(std::env::temp_dir).join(format!("doublet-bench-{name}"));
-    print_progress(&format!("starting {} on {}", program.display(), folder.display()));
-    let options = ServerOptions { program, folder, settings, users: run.plan.users() };
-    Ok(StartedServer::start(options).await?)
+fn broken_off_before_the_run() -> ExitCode {
+    eprintln!("doublet-bench: broken off before the run; there is no report");
+    ExitCode::from(State::BrokenOff.exit_code())
 }
 
-/// Fills the mail files, plays, and writes the report.
-async fn play_on(
-    command: &RunCommand,
-    run: &PreparedRun,
-    target: &Target,
-    mut server: Option<&mut StartedServer>,
-    (started, workers, before): (base::Timestamp, usize, &MachineState),
-) -> Result<ExitCode> {
-    let settings = native_settings(run, target, SystemRandom::open()?);
-    tokio::select! {
-        filled = populate(run, &settings, print_progress) => filled?,
-        interrupted = tokio::signal::ctrl_c() => {
-            interrupted?;
-            eprintln!("doublet-bench: broken off before the run; there is no report");
-            return Ok(ExitCode::from(BROKEN_OFF_EXIT_CODE));
+/// The signals that end a run: Ctrl-C, and the one of `kill`. From the moment at which this exists, they do not end the
+/// process, so that a server that was started is always ended.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next signal.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
-    let directory = ReportDirectory::create(&command.out, &run.plan.workload().name, started, run.options.seed)?;
-    directory.write("workload.toml", &run.text)?;
-    let configuration = server.as_ref().map(|server| server.configuration()).transpose()?;
-    if let Some(configuration) = configuration {
-        directory.write("server.toml", &configuration)?;
-    }
-    let is_started_server = server.is_some();
-    let stage = Stage {
-        server: server.take(),
-        processes: target.processes.clone(),
-        metrics: target.metrics.clone(),
-        workers,
-        stop: watch::channel(StopRequest::None).1,
-    };
-    let (outcome, record) = play_until_stopped(run, &settings, &directory, stage).await?;
-    let measured: Vec<_> = outcome.levels.iter().map(|level| level.times.measured.clone()).collect();
-    let spreads = Spreads::read(BufReader::new(fs::File::open(directory.histograms())?), &measured)?;
-    let facts = RunFacts {
-        started,
-        command: facts::command_line(std::env::args()),
-        record,
-        machine: before.machine(folder_of(command)),
-        memory_bytes_max: facts::memory_bytes_max(),
-        is_out_of_files: false,
-        has_swapped: before.has_swapped(),
-        is_started_server,
-        spreads,
-    };
-    let report = report(run, &outcome, &facts);
-    directory.write_report(&report)?;
-    Ok(print_result(&report, directory.path(), &outcome.end))
-}
 
-/// Plays the run. The first Ctrl-C ends it, and a second one aborts it.
-async fn play_until_stopped(
-    run: &PreparedRun,
-    settings: &Arc<NativeSettings>,
-    directory: &ReportDirectory,
-    stage: Stage<'_>,
-) -> Result<(bench::engine::run::Outcome<bench::driver::play::LogFile>, bench::driver::observer::RunRecord)> {
-    let (sender, stop) = watch::channel(StopRequest::None);
-    let stage = Stage { stop, ..stage };
-    let stopping = async {
-        for request in [StopRequest::CoolDown, StopRequest::AtOnce] {
-            if tokio::signal::ctrl_c().await.is_err() {
-                break;
-            }
+    /// Passes signals on to a run: the first one ends it, and further ones abort it.
+    async fn forward(&mut self, sender: &watch::Sender<StopRequest>) -> Infallible {
+        let mut request = StopRequest::CoolDown;
+        loop {
+            self.next().await;
             print_progress("the run ends; Ctrl-C again ends it at once");
             sender.send_replace(request);
+            request = StopRequest::AtOnce;
         }
-        std::future::pending::<()>().await;
-    };
-    let log = directory.create_histograms()?;
-    tokio::select! {
-        played = play_run(run, settings, log, stage, print_progress) => Ok(played?),
-        () = stopping => Err("the run was stopped".into()),
     }
-}
-
-fn folder_of(command: &RunCommand) -> PathBuf {
-    command.folder.clone().unwrap_or_else(std::env::temp_dir)
 }
 
 fn print_progress(text: &str) {
@@ -323,9 +366,8 @@ fn print_progress(text: &str) {
 }
 
 /// Prints the result, and returns the exit code of the state.
-fn print_result(report: &Report, path: &Path, end: &bench::engine::run::RunEnd) -> ExitCode {
-    use bench::report::verdict::State;
-    eprintln!("state: {} ({end:?})", report.state.name);
+fn print_result(report: &Report, path: &Path) -> ExitCode {
+    eprintln!("state: {}", report.state.name);
     for remark in report.state.reasons.iter().chain(&report.state.warnings) {
         eprintln!("  {}", remark.text);
     }

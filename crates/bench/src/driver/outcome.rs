@@ -5,6 +5,7 @@ mod spreads;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use base::Timestamp;
@@ -57,7 +58,7 @@ pub struct RunFacts {
     pub spreads: Spreads,
 }
 
-/// Forms the report.
+/// Builds the report.
 pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> Report {
     let cores = facts.machine.cores;
     let borders = &facts.record.borders;
@@ -131,6 +132,9 @@ pub fn title(run: &PreparedRun) -> String {
     }
     if workload.mailbox.archive > 0 {
         parts.push("without archive".to_owned());
+    }
+    if let Some([first, last]) = options.recipients {
+        parts.push(format!("recipients {first} to {last}"));
     }
     if options.size_scale != 1.0 {
         parts.push(format!("sizes × {}", options.size_scale));
@@ -215,43 +219,44 @@ fn phases(level: &LevelOutcome) -> Phases {
     }
 }
 
+/// A level with a measured interval.
+struct MeasuredLevel<'a> {
+    number: u8,
+    outcome: &'a LevelOutcome,
+    measured: &'a Range<Duration>,
+}
+
 /// Returns the headline figures of the levels that were steady to the end of their measured interval.
 fn headline<W>(run: &PreparedRun, outcome: &Outcome<W>, spreads: &Spreads) -> Option<Vec<Headline>> {
-    let count = outcome.levels.len();
-    let mut figures = Vec::new();
-    for (index, (number, level)) in (1..).zip(&outcome.levels).enumerate() {
-        let is_lost = outcome.end == RunEnd::SteadyLost && index + 1 == count;
-        let is_complete = |measured: &std::ops::Range<Duration>| level.times.end.is_some_and(|end| end >= measured.end);
-        if let Some(measured) = level.times.measured.as_ref().filter(|measured| is_complete(measured) && !is_lost) {
-            figures.push(level_headline(run, outcome, spreads, (number, level, measured)));
-        }
-    }
+    let last = outcome.levels.len();
+    let complete = (1..).zip(&outcome.levels).filter_map(|(number, level)| {
+        let measured = level.times.measured.as_ref()?;
+        let is_complete = level.times.end.is_some_and(|end| end >= measured.end);
+        let is_lost = outcome.end == RunEnd::SteadyLost && usize::from(number) == last;
+        (is_complete && !is_lost).then_some(MeasuredLevel { number, outcome: level, measured })
+    });
+    let figures: Vec<_> = complete.map(|level| level_headline(run, &outcome.recording, spreads, &level)).collect();
     (!figures.is_empty()).then_some(figures)
 }
 
-fn level_headline<W>(
-    run: &PreparedRun,
-    outcome: &Outcome<W>,
-    spreads: &Spreads,
-    (number, level, measured): (u8, &LevelOutcome, &std::ops::Range<Duration>),
-) -> Headline {
-    let phase = Phase::Measured(number);
-    let counts = outcome.recording.counts.sum(phase);
-    let minutes = (measured.end - measured.start).as_secs_f64() / 60.0;
+fn level_headline(run: &PreparedRun, recording: &Recording, spreads: &Spreads, level: &MeasuredLevel<'_>) -> Headline {
+    let phase = Phase::Measured(level.number);
+    let counts = recording.counts.sum(phase);
+    let minutes = (level.measured.end - level.measured.start).as_secs_f64() / 60.0;
     let is_response =
         |key: &HistogramKey| key.phase == phase && matches!(key.subject, Subject::Steps(_, Kind::Response));
-    let mut response = Times::of_histogram(&outcome.recording.histograms.sum(is_response));
+    let mut response = Times::of_histogram(&recording.histograms.sum(is_response));
     if let Some(response) = &mut response {
-        response.spread = spreads.of_all(number, response.mean_us);
+        response.spread = spreads.of_all(level.number, response.mean_us);
     }
     let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let is_partial = !run.left_out.is_empty();
     Headline {
-        users: level.users,
-        users_connected_max: level.connected_max,
+        users: level.outcome.users,
+        users_connected_max: level.outcome.connected_max,
         figure: if is_partial { PARTIAL } else { COMPLETE }.to_owned(),
         notesmark: counts.transactions as f64 / minutes,
-        notesmark_promised: promised(run, level.users),
+        notesmark_promised: promised(run, level.outcome.users),
         transactions_without_call: of(counts.transactions_without_call, counts.transactions),
         response,
         errors: counts.failed,

@@ -77,7 +77,7 @@ pub struct Stage<'a> {
     pub stop: watch::Receiver<StopRequest>,
 }
 
-/// Plays a run from the start signal until all users have logged out.
+/// Runs the engine from the start signal until all users have logged out.
 ///
 /// # Errors
 ///

@@ -36,6 +36,8 @@ where
     type Door = D;
     type Steps = PlanSteps;
 
+    /// Creates a user.
+    ///
     /// # Panics
     ///
     /// If the plan has no such user: its users are at least those of the last level.

@@ -56,7 +56,7 @@ impl ReportDirectory {
         fs::write(self.path.join(name), text)
     }
 
-    /// Writes `report.json`, `report.md` and `errors.jsonl`.
+    /// Writes the report for programs and for people, and its errors.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The report for people: `report.md`.
+//! The report for people, in Markdown.
 
 use std::fmt::Write as _;
 

@@ -153,7 +153,7 @@ impl StepContext<'_> {
         Ok(read_document(note))
     }
 
-    /// Receives a content and drops it.
+    /// Reads a content and drops it.
     async fn drain(&mut self, mut chunks: client::Streaming<v1::Chunk>) -> Result<(), CallError> {
         while chunks.message().await.map_err(|status| self.session.failed(&status))?.is_some() {}
         Ok(())
