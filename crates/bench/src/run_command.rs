@@ -232,12 +232,15 @@ impl RunSession<'_> {
     async fn play_on_own_server(&self, interrupts: &mut Interrupts) -> Result<ExitCode> {
         let options = self.server_options()?;
         print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
+        let folder = options.folder.clone();
         let (mut server, target) = tokio::select! {
             started = StartedServer::start(options) => started?,
-            () = interrupts.next() => return Ok(broken_off_before_the_run()),
+            () = interrupts.next() => {
+                fs::remove_dir_all(&folder)?;
+                return Ok(broken_off_before_the_run());
+            }
         };
         let ended = self.play_on(&target, Some(&mut server), interrupts).await;
-        let folder = server.folder().to_owned();
         server.stop().await;
         if self.command.keep {
             print_progress(&format!("the data folder is kept: {}", folder.display()));

@@ -51,7 +51,10 @@ pub fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom)
 /// The first call that failed.
 pub async fn populate(run: &PreparedRun, settings: &Arc<NativeSettings>, report: fn(&str)) -> Result<(), FillError> {
     let files = &run.mail_files;
-    report(&format!("filling {} mail files with {} documents each", files.users, files.documents));
+    report(&match files.documents {
+        0 => format!("looking whether the {} users have mail files", files.users),
+        documents => format!("filling {} mail files with {documents} documents each", files.users),
+    });
     let progress = Arc::new(FillProgress::default());
     let filling = fill(settings, files, &progress);
     tokio::pin!(filling);

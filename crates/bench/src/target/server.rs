@@ -76,11 +76,20 @@ impl StartedServer {
     /// # Errors
     ///
     /// If the folder exists or cannot be created, if a command of the program fails, or if the server is not ready in
-    /// time.
+    /// time. The folder is then deleted, unless it existed before.
     pub async fn start(options: ServerOptions) -> Result<(Self, Target), TargetError> {
-        let folder = &options.folder;
+        let folder = options.folder.clone();
         let failed = |source| TargetError::of_file(folder.display(), source);
-        DirBuilder::new().recursive(false).mode(0o700).create(folder).map_err(failed)?;
+        DirBuilder::new().recursive(false).mode(0o700).create(&folder).map_err(failed)?;
+        let started = Self::start_in_folder(options).await;
+        if started.is_err() {
+            // The error of the start is more important than one of deleting.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        started
+    }
+
+    async fn start_in_folder(options: ServerOptions) -> Result<(Self, Target), TargetError> {
         let names = UserNames::parse(USERS_DEFAULT).expect("the default is a pattern");
         let random = SystemRandom::open().map_err(|source| TargetError::of_file("/dev/urandom", source))?;
         let password = random.password();
@@ -88,7 +97,7 @@ impl StartedServer {
         let log =
             File::create(options.log()).map_err(|source| TargetError::of_file(options.log().display(), source))?;
         let mut command = options.command(&["serve"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        command.stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| options.failed("serve", &error.to_string()))?;
         let mut server = Self { options, child };
         let listeners = server.wait_until_ready().await?;
@@ -100,11 +109,6 @@ impl StartedServer {
         let processes = vec![server.child.id()];
         let metrics = address("admin");
         Ok((server, Target { native, trust, names, password, metrics, processes }))
-    }
-
-    /// Returns the folder with the data and the log.
-    pub fn folder(&self) -> &Path {
-        &self.options.folder
     }
 
     /// Returns the effective configuration, as the program prints it.
@@ -179,7 +183,7 @@ impl ServerOptions {
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {
             command.args(["--set", setting]);
         }
-        command.args(words);
+        command.args(words).stdin(Stdio::null()).process_group(0);
         command
     }
 
@@ -192,7 +196,7 @@ impl ServerOptions {
     fn run(&self, words: &[&str]) -> Result<String, TargetError> {
         let name = words.join(" ");
         let mut command = self.command(words);
-        let output = command.stdin(Stdio::null()).output().map_err(|error| self.failed(&name, &error.to_string()))?;
+        let output = command.output().map_err(|error| self.failed(&name, &error.to_string()))?;
         if !output.status.success() {
             let text = [output.stdout, output.stderr].concat();
             return Err(self.failed(&name, &String::from_utf8_lossy(&text)));
@@ -275,10 +279,12 @@ mod tests {
         };
         let error = StartedServer::start(options.clone()).await.expect_err("it fails").to_string();
         assert!(error.starts_with("/bin/false domain add bench.test:"), "{error}");
-        let missing = ServerOptions { program: folder.path().join("none"), folder: folder.path().join("b"), ..options };
+        assert!(!options.folder.exists(), "the folder is deleted");
+        let missing = ServerOptions { program: folder.path().join("none"), ..options };
         assert!(
             StartedServer::start(missing.clone()).await.expect_err("it fails").to_string().contains("No such file")
         );
+        fs::create_dir(&missing.folder).expect("a folder");
         assert!(StartedServer::start(missing).await.expect_err("it exists").to_string().contains("File exists"));
     }
 }
