@@ -108,6 +108,11 @@ mod tests {
         assert!(refused("doublet-bench check n8mail --jsn").contains("--json"));
         assert!(refused("doublet-bench timetable n8mail --interval 5").contains("not a duration"));
         assert!(refused("doublet-bench timetable n8mail --users 0").contains("0 is not in 1..=1000000"));
+        assert!(refused("doublet-bench run n8mail --closed --unpaced").contains("--unpaced"));
+        assert!(refused("doublet-bench run n8mail --target a.toml --server doublet").contains("--server"));
+        assert!(refused("doublet-bench run n8mail --recipients 5-1").contains("not a range"));
+        assert!(refused("doublet-bench run n8mail --timeout 5").contains("not a duration"));
+        assert!(matches!(parse("doublet-bench run n8mail --users 10,20 --speedup 60 --closed"), Ok(Command::Run(_))));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));
     }
 }
