@@ -45,3 +45,4 @@ pub use places::{PlaceChange, PlacesOutcome};
 pub use profile_cache::ProfileCacheStatistics;
 pub use quota::Quota;
 pub use ready_message::{NewMessage, ReadyMessage};
+pub use subscriptions::SubscriptionChange;

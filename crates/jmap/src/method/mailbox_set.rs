@@ -14,6 +14,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{Modseq, ViewId};
+use mail::mailbox::SubscriptionChange;
 use mail::mailbox::file::SPECIAL_USE_ITEM;
 use mail::mailbox_list::{INBOX, ROLES, SORT_ORDER_ITEM};
 use notes::Writer;
@@ -97,8 +98,6 @@ struct MailboxSet {
     tree: MailboxTree,
     /// The mailboxes before the call, as clients see them, if some are to be changed.
     present: HashMap<ViewId, Value>,
-    /// `true` if the account is the caller's own. New mailboxes are subscribed there (RFC 8621 §2).
-    owns_account: bool,
     created: Vec<(String, Created)>,
     updated: Vec<(String, Updated)>,
     destroyed: Vec<(String, Result<ViewId, SetError>)>,
@@ -113,17 +112,16 @@ struct MailboxSet {
 
 impl MailboxSet {
     /// Returns the mailboxes of a view, without any changes.
-    fn of_view(view: &mut AccountView<'_>, account: &Account, call: &Call) -> Self {
+    fn of_view(view: &mut AccountView<'_>, call: &Call) -> Self {
         let mut set = Self::default();
-        set.load(view, account, call);
+        set.load(view, call);
         set
     }
 
     /// Takes the mailboxes of a view as those before the changes.
-    fn load(&mut self, view: &mut AccountView<'_>, account: &Account, call: &Call) {
+    fn load(&mut self, view: &mut AccountView<'_>, call: &Call) {
         let list = std::sync::Arc::clone(view.table.mailboxes());
         self.tree = MailboxTree::new(&list);
-        self.owns_account = account.info.is_personal;
         if !call.set.update.is_empty() {
             let counts = view.table.counts();
             self.present = list.all().map(|one| (one.view, mailbox_get::object(one, &counts, false))).collect();
@@ -139,7 +137,7 @@ impl MailboxSet {
         if !call.removes_emails {
             call.set.check_state(&old_state)?;
         }
-        self.load(&mut view, account, call);
+        self.load(&mut view, call);
         drop(view);
         let mut writer = transaction.writer(0);
         self.create_all(context, &mut writer, &call.set.create);
@@ -229,7 +227,8 @@ impl MailboxSet {
         let role = invalid.check(check_role(members.get("role").unwrap_or(&Value::Null)));
         invalid.check(self.tree.check_role_is_free(role, None));
         let order = invalid.check(check_sort_order(members.get("sortOrder")));
-        let is_subscribed = invalid.check(check_flag(members.get("isSubscribed"))).unwrap_or(self.owns_account);
+        // Persons are subscribed to the mailboxes that they create (RFC 8621 §2).
+        let is_subscribed = invalid.check(check_flag(members.get("isSubscribed"))).unwrap_or(true);
         invalid.finish()?;
         let title = self.tree.free_title(parent, &name, None)?;
         let order_text = order.unwrap_or(0).to_string();
@@ -276,9 +275,8 @@ impl MailboxSet {
             role
         });
         let sort_order = wanted.get("sortOrder").map(|value| invalid.check(check_sort_order(Some(value))).unwrap_or(0));
-        let is_subscribed = wanted.get("isSubscribed");
         let is_subscribed =
-            is_subscribed.map(|value| invalid.check(check_flag(Some(value))).unwrap_or(self.owns_account));
+            wanted.get("isSubscribed").map(|value| invalid.check(check_flag(Some(value))).unwrap_or(true));
         invalid.finish()?;
         Ok(MailboxChange { view, parent, name, role, sort_order, is_subscribed })
     }
@@ -296,13 +294,14 @@ impl MailboxSet {
         Ok(())
     }
 
-    /// Changes the subscriptions of the owner.
+    /// Changes the subscriptions of the caller. Those of the owner follow the titles of mailboxes.
     fn subscribe(&mut self, context: &mut Context<'_>, account: &Account) -> MethodResult<()> {
-        for (title, is_subscribed) in self.tree.subscription_changes() {
-            let ticket = match is_subscribed {
-                true => account.file.folder_subscribe(&title)?,
-                false => account.file.folder_unsubscribe(&title)?,
-            };
+        let change = self.tree.subscription_change();
+        if change == SubscriptionChange::default() {
+            return Ok(());
+        }
+        let (is_changed, ticket) = account.file.subscriptions_follow(&change)?;
+        if is_changed {
             context.wait_for(ticket);
             self.modseq = self.modseq.or(Some(account.file.database().modseq()));
             self.has_subscribed = true;

@@ -12,7 +12,7 @@ use notes::folder::derived_unid;
 use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
 use notes::{
     Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, FolderDesign, FullTextSchedule, Identity, Item,
-    ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer, level,
+    ItemValue, Level, Marks, NewDatabase, NewNote, NoteClass, Writer, level,
 };
 use store::Ticket;
 
@@ -28,7 +28,7 @@ use crate::mailbox::places::move_place;
 use crate::mailbox::profile_cache::{ProfileCache, ProfileCacheStatistics};
 use crate::mailbox::quota::Quota;
 use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
-use crate::mailbox::subscriptions::{self, SUBSCRIPTIONS_ITEM};
+use crate::mailbox::subscriptions::{self, SUBSCRIPTIONS_ITEM, SubscriptionChange};
 use crate::preferences::LockedPreferences;
 
 /// The item of a folder that holds its special use.
@@ -299,8 +299,12 @@ impl MailFile {
 
     /// Checks that the user may change all messages. Returns an error without Editor access.
     pub fn require_editor(&self) -> Result<()> {
+        self.require_level::<level::Editor>()
+    }
+
+    fn require_level<L: Level>(&self) -> Result<()> {
         let identity = Arc::new(self.access.identity().clone());
-        let _editor: Access<level::Editor> = self.access.database().authorize(&identity)?;
+        let _access: Access<L> = self.access.database().authorize(&identity)?;
         Ok(())
     }
 
@@ -433,13 +437,38 @@ impl MailFile {
     /// Adds a name to the user's subscriptions. The owner may subscribe to a name without a mailbox.
     pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
         let name = check_name(name)?;
+        if self.subscriber()?.is_some() {
+            let wanted = vec![(self.require(&name)?.id, true)];
+            return Ok(self.subscriptions_follow(&SubscriptionChange { wanted, ..SubscriptionChange::default() })?.1);
+        }
         self.subscriptions_change(|names| subscriptions::add(names, name))
     }
 
     /// Removes a name from the user's subscriptions.
     pub fn folder_unsubscribe(&self, name: &str) -> Result<Ticket> {
         let name = canonical_name(name);
+        if self.subscriber()?.is_some() {
+            let folder = self.snapshot()?.folder(&name)?;
+            let wanted = folder.into_iter().map(|folder| (folder.id, false)).collect();
+            return Ok(self.subscriptions_follow(&SubscriptionChange { wanted, ..SubscriptionChange::default() })?.1);
+        }
         self.subscriptions_change(|names| Ok(subscriptions::remove(names, &name)))
+    }
+
+    /// Changes subscriptions after a change of mailboxes. Returns `true` if something was written.
+    ///
+    /// The user needs the level Author. The server writes on their behalf, because the settings note of the owner is a
+    /// design note.
+    pub fn subscriptions_follow(&self, change: &SubscriptionChange) -> Result<(bool, Ticket)> {
+        self.require_level::<level::Author>()?;
+        let person = self.subscriber()?;
+        let itself = self.access.database().authorize(&Arc::new(Identity::local_server("")))?;
+        self.write_as(&itself, |writer| subscriptions::follow(writer, person.as_ref(), change))
+    }
+
+    /// Returns the person who has subscriptions apart from those of the owner, if the user is such a person.
+    fn subscriber(&self) -> Result<Option<Name>> {
+        Ok(subscriptions::personal_of(self.access.database(), &*self.access.grant()?))
     }
 
     /// Puts messages into a mailbox. Returns UIDVALIDITY and their UIDs.
@@ -672,19 +701,12 @@ impl MailFile {
         Ok(found)
     }
 
-    /// Changes the user's subscriptions, unless `change` returns `false`. Those of the owner are in a design note,
-    /// which Editors may not change. So the server changes it on their behalf.
+    /// Changes the owner's subscriptions, unless `change` returns `false`. They are in a design note, which Editors may
+    /// not change. So the server changes it on their behalf.
     fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>) -> Result<bool>) -> Result<Ticket> {
-        let database = self.access.database();
-        let ((), ticket) = match subscriptions::personal_of(database, &*self.access.grant()?) {
-            Some(person) => self.write(|writer| subscriptions::change_personal(writer, &person, change))?,
-            None => {
-                self.require_editor()?;
-                let itself = database.authorize(&Arc::new(Identity::local_server("")))?;
-                self.write_as(&itself, |writer| subscriptions::change_settings(writer, change))?
-            }
-        };
-        Ok(ticket)
+        self.require_editor()?;
+        let itself = self.access.database().authorize(&Arc::new(Identity::local_server("")))?;
+        Ok(self.write_as(&itself, |writer| subscriptions::change_settings(writer, change))?.1)
     }
 }
 

@@ -6,12 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{Modseq, Name, NoteId, Unid};
+use base::{Modseq, Name, NoteId, Unid, ViewId};
 use notes::item::find_item;
 use notes::profile::profile_unid;
 use notes::{Database, DatabaseSnapshot, Grant, Item, ItemValue, Writer};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::limits::{SUBSCRIPTIONS_BYTES_MAX, SUBSCRIPTIONS_MAX};
 use crate::mailbox::settings::{read_settings, settings_note};
 
@@ -24,11 +24,21 @@ const PROFILE: &str = "Subscriptions";
 /// The item of the profile document with the UNIDs of folders.
 const FOLDERS_ITEM: &str = "Folders";
 
-/// Returns the person who has subscriptions apart from those of the owner, or `None` if the caller is the owner or a
-/// server.
+/// What changes subscriptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionChange {
+    /// Mailboxes that may have other titles now, or may be gone, with the titles that they had. The names to which the
+    /// owner is subscribed follow them.
+    pub retitled: Vec<(ViewId, String)>,
+    /// The mailboxes to which the caller is to be subscribed, or no longer. Those that are gone are left out.
+    pub wanted: Vec<(ViewId, bool)>,
+}
+
+/// Returns the person who has subscriptions apart from those of the owner, or `None` if the caller is the owner, a
+/// server or nobody.
 pub(super) fn personal_of(database: &Database, grant: &Grant) -> Option<Name> {
-    let owner = &database.record().owner;
-    if grant.is_own(owner) { None } else { grant.name().cloned() }
+    let is_other = !grant.is_own(&database.record().owner) && !grant.is_server();
+    grant.name().filter(|_| is_other).cloned()
 }
 
 /// Returns the names to which the caller is subscribed.
@@ -75,32 +85,72 @@ pub(super) fn change_settings(
     Ok(())
 }
 
-/// Changes the subscriptions of another person, unless `change` returns `false`. Mailboxes that are no longer there are
-/// dropped. Returns an error if a name has no mailbox.
-pub(super) fn change_personal(
-    writer: &mut Writer<'_, '_>,
-    person: &Name,
-    change: impl FnOnce(&mut Vec<String>) -> Result<bool>,
-) -> Result<()> {
+/// Makes a change of a person, or of the owner if it is `None`. Returns `true` if something was written.
+pub(super) fn follow(writer: &mut Writer<'_, '_>, person: Option<&Name>, change: &SubscriptionChange) -> Result<bool> {
+    let folders = writer.folders()?;
+    let titles: HashMap<ViewId, &str> = folders.iter().map(|folder| (folder.view, folder.title.as_str())).collect();
+    let retitled: HashMap<&str, Option<&str>> =
+        change.retitled.iter().map(|(view, old)| (old.as_str(), titles.get(view).copied())).collect();
+    let mut is_changed = false;
+    if person.is_none() || !retitled.is_empty() {
+        change_settings(writer, |names| {
+            let before = names.clone();
+            names.retain_mut(|name| match retitled.get(name.as_str()) {
+                Some(Some(title)) => {
+                    *name = (*title).to_owned();
+                    true
+                }
+                Some(None) => false,
+                None => true,
+            });
+            for (view, is_wanted) in change.wanted.iter().filter(|_| person.is_none()) {
+                let Some(title) = titles.get(view) else { continue };
+                if *is_wanted {
+                    add(names, (*title).to_owned())?;
+                } else {
+                    remove(names, title);
+                }
+            }
+            is_changed = *names != before;
+            Ok(is_changed)
+        })?;
+    }
+    match person {
+        Some(person) if !change.wanted.is_empty() => Ok(change_personal(writer, person, &change.wanted)? || is_changed),
+        _ => Ok(is_changed),
+    }
+}
+
+/// Changes the subscriptions of another person. Returns `true` if they were changed. Mailboxes that were deleted are
+/// dropped then; those that are hidden from the person stay.
+fn change_personal(writer: &mut Writer<'_, '_>, person: &Name, wanted: &[(ViewId, bool)]) -> Result<bool> {
     let profile = writer.profile(PROFILE, Some(person))?;
-    let stored: HashSet<Unid> = profile.iter().flat_map(|profile| unids_of(&profile.items)).collect();
-    let mut names = Vec::new();
-    let mut unids = HashMap::new();
-    for folder in writer.folders()?.iter() {
-        let Some(header) = writer.header(NoteId(folder.view.0))? else { continue };
-        if stored.contains(&header.unid) {
-            names.push(folder.title.clone());
+    let before: Vec<Unid> = profile.iter().flat_map(|profile| unids_of(&profile.items)).collect();
+    let mut unids = before.clone();
+    for (view, is_wanted) in wanted {
+        let header = writer.header(NoteId(view.0))?.filter(|header| !header.is_stub());
+        let Some(unid) = header.map(|header| header.unid) else { continue };
+        match (is_wanted, unids.contains(&unid)) {
+            (true, false) => unids.push(unid),
+            (false, true) => unids.retain(|known| *known != unid),
+            _ => {}
         }
-        unids.insert(folder.title.clone(), header.unid);
     }
-    if !change(&mut names)? {
-        return Ok(());
+    if unids == before {
+        return Ok(false);
     }
-    let unid_of = |name: String| unids.get(&name).map(Unid::to_string).ok_or(Error::NoMailbox(name));
-    let folders = names.into_iter().map(unid_of).collect::<Result<Vec<String>>>()?;
-    let items = [Item::body(FOLDERS_ITEM, ItemValue::TextList(folders))];
+    let mut kept = Vec::with_capacity(unids.len());
+    for unid in unids {
+        let note = writer.find(unid)?;
+        let header = note.map(|note| writer.header(note)).transpose()?.flatten();
+        kept.extend(header.filter(|header| !header.is_stub()).map(|_| unid.to_string()));
+    }
+    if kept.len() > SUBSCRIPTIONS_MAX {
+        return Err(notes::Error::Limit { what: "subscriptions", max: SUBSCRIPTIONS_MAX }.into());
+    }
+    let items = [Item::body(FOLDERS_ITEM, ItemValue::TextList(kept))];
     writer.profile_set(PROFILE, Some(person), &items, &[])?;
-    Ok(())
+    Ok(true)
 }
 
 /// Adds a name. Returns `false` if it is already there.

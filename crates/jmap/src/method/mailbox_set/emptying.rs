@@ -42,7 +42,7 @@ fn check_state(context: &mut Context<'_>, account: &Account, call: &Call) -> Met
 /// Returns the folders that the call will destroy: the changes are planned as they will be made.
 fn find(context: &mut Context<'_>, account: &Account, call: &Call, set: &MailboxSet) -> MethodResult<Vec<ViewId>> {
     let mut view = context.view(account)?;
-    let mut planned = MailboxSet::of_view(&mut view, account, call);
+    let mut planned = MailboxSet::of_view(&mut view, call);
     planned.new_folders.clone_from(&set.new_folders);
     let has_emails =
         |folder: ViewId| Ok::<_, SetError>(!call.removes_emails && view.table.members(folder).next().is_some());

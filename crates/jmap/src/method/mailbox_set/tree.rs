@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::ViewId;
+use mail::mailbox::SubscriptionChange;
 use mail::mailbox_list::{INBOX, MailboxList};
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
@@ -20,9 +21,8 @@ pub(super) struct MailboxTree {
     stored_titles: BTreeMap<ViewId, String>,
     roles: HashMap<ViewId, &'static str>,
     ids: HashMap<String, ViewId>,
-    subscribed: HashSet<String>,
     /// The subscriptions that clients have set.
-    subscriptions_wanted: HashMap<ViewId, bool>,
+    subscriptions_wanted: BTreeMap<ViewId, bool>,
     /// `true` while names and roles may be those of other mailboxes, because several changes are made together.
     allows_conflicts: bool,
 }
@@ -36,9 +36,6 @@ impl MailboxTree {
             tree.stored_titles.insert(mailbox.view, mailbox.title.clone());
             tree.ids.insert(mailbox.id.clone(), mailbox.view);
             tree.roles.extend(mailbox.role.map(|role| (mailbox.view, role)));
-            if mailbox.is_subscribed {
-                tree.subscribed.insert(mailbox.title.clone());
-            }
         }
         tree
     }
@@ -92,25 +89,19 @@ impl MailboxTree {
         self.roles.iter().any(|(view, known)| *known == role && Some(*view) != own)
     }
 
-    /// Sets whether the owner is to be subscribed to a mailbox.
+    /// Sets whether the caller is to be subscribed to a mailbox.
     pub(super) fn set_subscribed(&mut self, view: ViewId, is_subscribed: bool) {
         self.subscriptions_wanted.insert(view, is_subscribed);
     }
 
-    /// Returns the titles to which the owner is no longer to be subscribed, and then those to which it is to be.
-    pub(super) fn subscription_changes(&self) -> Vec<(String, bool)> {
-        let was_subscribed =
-            |view: &ViewId| self.stored_titles.get(view).is_some_and(|title| self.subscribed.contains(title));
-        let is_wanted =
-            |view: &ViewId| self.subscriptions_wanted.get(view).copied().unwrap_or_else(|| was_subscribed(view));
-        let after: HashSet<&String> =
-            self.titles.iter().filter(|(view, _)| is_wanted(view)).map(|(_, title)| title).collect();
-        let ended = self.subscribed.iter().filter(|title| !after.contains(title));
-        let begun = after.iter().filter(|title| !self.subscribed.contains(**title));
-        let mut changes: Vec<(String, bool)> = ended.map(|title| (title.clone(), false)).collect();
-        changes.extend(begun.map(|title| ((*title).clone(), true)));
-        changes.sort();
-        changes
+    /// Returns what changes subscriptions: the mailboxes that were to get other titles or to be destroyed, and the
+    /// subscriptions that clients have set.
+    pub(super) fn subscription_change(&self) -> SubscriptionChange {
+        let retitled = self.stored_titles.iter().filter(|(view, title)| self.titles.get(view) != Some(title));
+        SubscriptionChange {
+            retitled: retitled.map(|(view, title)| (*view, title.clone())).collect(),
+            wanted: self.subscriptions_wanted.iter().map(|(view, wanted)| (*view, *wanted)).collect(),
+        }
     }
 
     /// Returns the folders whose titles differ from those in the mail file, with their titles.
