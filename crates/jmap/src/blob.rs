@@ -42,7 +42,7 @@ pub struct OpenedBlob {
 /// A blob that a caller may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundBlob {
-    /// A part of a message that must be decoded, which is read as a whole.
+    /// A part that must be decoded, or a message whose ranges are not cheap, which is read as a whole.
     Whole(OpenedBlob),
     /// A message or a part of one, of which any range can be read.
     Stored {
@@ -142,10 +142,16 @@ impl<'r> BlobReader<'r> {
         if !blob_id.starts_with('B') {
             return Ok(self.uploaded(blob_id).map(FoundBlob::Upload));
         }
-        self.in_message(blob_id, |row, message| {
-            let blob = StoredBlob::of_message(self.account, row, message);
-            Ok(FoundBlob::Stored { blob, media_type: "message/rfc822".to_owned(), name: None })
-        })
+        let found = self.in_message(blob_id, |row, message| self.whole_message(row, message))?;
+        Ok(found.flatten())
+    }
+
+    fn whole_message(&self, row: &MessageRow, message: &Message<'_>) -> mail::Result<FoundBlob> {
+        let media_type = "message/rfc822".to_owned();
+        if let Some(blob) = StoredBlob::of_message((self.account, row), message)? {
+            return Ok(FoundBlob::Stored { blob, media_type, name: None });
+        }
+        Ok(FoundBlob::Whole(OpenedBlob { bytes: message.raw()?.into(), media_type, name: None }))
     }
 
     /// Returns `true` if a blob is an upload of the caller.
@@ -161,7 +167,7 @@ impl<'r> BlobReader<'r> {
             None => Ok(None),
         })?;
         if let Some(found) = found {
-            return Ok(found);
+            return Ok(found.flatten());
         }
         let Some(whole) = self.read(whole_id)? else { return Ok(None) };
         let structure = parse(&whole.bytes);
@@ -171,25 +177,25 @@ impl<'r> BlobReader<'r> {
     }
 
     fn part_in(&self, (row, message): (&MessageRow, &Message<'_>), part: LocatedPart) -> mail::Result<FoundBlob> {
-        let described = &message.structure().parts()[part.index];
-        if let Some(blob) = StoredBlob::of_part((self.account, row), message, described)? {
+        if let Some(blob) = StoredBlob::of_part((self.account, row), message, part.index)? {
             return Ok(FoundBlob::Stored { blob, media_type: part.media_type, name: part.name });
         }
         Ok(whole_part(part_content(message, part.index)?, part))
     }
 
-    /// Returns what `read` returns for the message with a blob id, or `None` if there is none.
+    /// Returns what `read` returns for the message with a blob id, or `Some(None)` if it is hidden or damaged. Returns
+    /// `None` if the account has no such message.
     fn in_message<T>(
         &self,
         blob_id: &str,
         read: impl FnOnce(&MessageRow, &Message<'_>) -> mail::Result<T>,
-    ) -> MethodResult<Option<T>> {
+    ) -> MethodResult<Option<Option<T>>> {
         let Some(rest) = blob_id.strip_prefix('B') else { return Ok(None) };
         let email_id = format!("M{}", rest.replace('_', "-"));
         let view = self.account.view()?;
         self.wait_for(view.snapshot.ticket());
         let Some(row) = view.table.email(&email_id).filter(|row| row.blob_id() == blob_id) else { return Ok(None) };
-        view.read_message(row, |message| read(row, message))
+        view.read_message(row, |message| read(row, message)).map(Some)
     }
 
     fn uploaded(&self, blob_id: &str) -> Option<FoundUpload> {

@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use base::NoteId;
 use bytes::Bytes;
-use mail::mailbox::Message;
 use mail::mailbox::message::SeparateContent;
+use mail::mailbox::{MailSnapshot, Message};
 use mail::message_table::MessageRow;
+use mail::mime::MimeSource;
 use mail::mime::structure::TransferEncoding;
-use mail::mime::{MimeSource, Part};
 
 use crate::account::Account;
 use crate::backend::{Caller, Services};
@@ -36,21 +36,26 @@ enum StoredBytes {
 }
 
 impl StoredBlob {
-    /// Returns the blob of a message.
-    pub(crate) fn of_message(account: &Account, row: &MessageRow, message: &Message<'_>) -> Self {
-        Self::new(account, row, StoredBytes::Message(0..message.structure().length()))
+    /// Returns the blob of a message, or `None` if its ranges are not cheap.
+    pub(crate) fn of_message(
+        (account, row): (&Account, &MessageRow),
+        message: &Message<'_>,
+    ) -> mail::Result<Option<Self>> {
+        let bytes = StoredBytes::Message(0..message.structure().length());
+        Ok(message.has_cheap_ranges()?.then(|| Self::new(account, row, bytes)))
     }
 
-    /// Returns the blob of a part, or `None` if its bytes must be decoded.
+    /// Returns the blob of the part with an index, or `None` if it must be decoded or its ranges are not cheap.
     pub(crate) fn of_part(
         (account, row): (&Account, &MessageRow),
         message: &Message<'_>,
-        part: &Part,
+        index: usize,
     ) -> mail::Result<Option<Self>> {
+        let part = &message.structure().parts()[index];
         let bytes = match part.content.encoding {
-            TransferEncoding::Base64 => message.separate_content(part)?.map(StoredBytes::Content),
+            TransferEncoding::Base64 => message.separate_content(index)?.map(StoredBytes::Content),
             TransferEncoding::QuotedPrintable => None,
-            _ => Some(StoredBytes::Message(part.body.clone())),
+            _ => message.has_cheap_ranges()?.then(|| StoredBytes::Message(part.body.clone())),
         };
         Ok(bytes.map(|bytes| Self::new(account, row, bytes)))
     }
@@ -68,10 +73,20 @@ impl StoredBlob {
         }
     }
 
-    /// Returns the bytes that lie within a range. Returns `None` if the caller can no longer see the message.
+    /// Returns the bytes that lie within a range. Returns `None` if the message is damaged, or hidden from the caller
+    /// since it was found.
     pub(crate) fn read(&self, services: &Services, caller: &Caller, range: Range<u64>) -> MethodResult<Option<Bytes>> {
         let account = Account::open(services, caller, &self.account)?;
-        let snapshot = account.file.snapshot()?;
+        match self.read_in(&account.file.snapshot()?, range) {
+            Err(error) if error.is_damage() => {
+                tracing::error!(%error, email = %self.email_id, "a message cannot be read");
+                Ok(None)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn read_in(&self, snapshot: &MailSnapshot<'_>, range: Range<u64>) -> mail::Result<Option<Bytes>> {
         let Some(message) = snapshot.message(self.note)? else { return Ok(None) };
         if message.email_id()? != self.email_id {
             return Ok(None);

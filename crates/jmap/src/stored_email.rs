@@ -19,7 +19,12 @@ pub fn object_of(
     if properties.iter().all(EmailProperty::is_metadata) {
         return Ok(Some(Value::Object(metadata_object(&metadata, properties))));
     }
-    let object = view.read_message(row, |message| email_object(message, &metadata, properties, options))?;
+    let object = view.read_message(row, |message| {
+        if properties.iter().any(EmailProperty::needs_parts) {
+            message.prepare_for_parts()?;
+        }
+        email_object(message, &metadata, properties, options)
+    })?;
     Ok(object.map(Value::Object))
 }
 

@@ -47,7 +47,7 @@ impl<'a, S: MimeSource + ?Sized> PartReader<'a, S> {
     /// Returns the length of the content of a leaf.
     pub(crate) fn content_length(&self, index: usize) -> Result<u64, S::Error> {
         let part = self.tree().part(index);
-        if let Some(length) = self.0.content_length(part)? {
+        if let Some(length) = self.0.content_length(index)? {
             return Ok(length);
         }
         Ok(match part.content.encoding {

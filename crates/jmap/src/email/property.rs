@@ -331,6 +331,12 @@ impl EmailProperty {
         }
     }
 
+    /// Returns `true` if the value needs headers or contents of parts.
+    #[must_use]
+    pub fn needs_parts(&self) -> bool {
+        matches!(self, Self::BodyStructure | Self::BodyValues | Self::TextBody | Self::HtmlBody | Self::Attachments)
+    }
+
     /// Returns `true` if the value does not depend on the bytes of the message.
     #[must_use]
     pub fn is_metadata(&self) -> bool {

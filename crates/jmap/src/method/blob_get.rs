@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use serde_json::{Map, Value, json};
 
@@ -62,7 +63,7 @@ fn describe(
     let end = length.map_or(size, |length| start.saturating_add(length).min(size));
     let is_truncated = offset > size || length.is_some_and(|length| offset.saturating_add(length) > size);
     let is_read = properties.iter().any(|name| name != "size" && name != "id");
-    let range = blob.read(context.services, context.caller, if is_read { start..end } else { 0..0 })?;
+    let range = if is_read { blob.read(context.services, context.caller, start..end)? } else { Some(Bytes::new()) };
     let Some(range) = range else { return Ok(None) };
     let range: &[u8] = &range;
     let text = std::str::from_utf8(range).ok();

@@ -31,7 +31,8 @@ pub(super) fn run(context: &mut Context<'_>, mut arguments: Arguments) -> Method
         let row = context.resolve_id(&id).and_then(|id| view.table.email(&id));
         let snippets = |message: &Message<'_>| {
             let subject = header::first(message.header(), "Subject").map(header::decode_value).unwrap_or_default();
-            let body = (!body_words.is_empty()).then(|| searchable_body_text(message)).transpose()?;
+            let text = || message.prepare_for_parts().and_then(|()| searchable_body_text(message));
+            let body = (!body_words.is_empty()).then(text).transpose()?;
             let preview = body.and_then(|body| snippet(&body, &body_words, SNIPPET_OCTETS_MAX));
             Ok((snippet(&subject, &subject_words, usize::MAX), preview))
         };

@@ -253,3 +253,31 @@ async fn requests_that_cannot_be_read_get_a_problem_document() {
     assert_eq!(upload.status, 400);
     assert!(upload.header.contains("content-type: application/problem+json"), "{}", upload.header);
 }
+
+#[test]
+fn a_message_whose_ranges_are_not_cheap_is_read_as_a_whole() {
+    let world = World::new();
+    let text = "caf=C3=A9 and some more words\r\n".repeat(4_000);
+    let header = "Subject: long\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
+    let part = "--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n";
+    let raw =
+        format!("{header}{part}{text}\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\ny\r\n--b--\r\n");
+    world.deliver("alice", "INBOX", raw.as_bytes());
+    let arguments = json!({ "accountId": "Aalice", "properties": ["blobId", "size", "attachments", "textBody"] });
+    let email = world.call("alice", "Email/get", arguments)["list"][0].clone();
+    let open = |id: &str| jmap::blob::open_blob(&world.services, &caller("alice"), "Aalice", id);
+    let read = |id: &Value| {
+        let (found, _) = open(id.as_str().expect("an id")).expect("it exists");
+        assert!(matches!(found, FoundBlob::Whole(_)));
+        found.read(&world.services, &caller("alice"), 0..u64::MAX).expect("the store works").expect("it exists")
+    };
+    let whole = read(&email["blobId"]);
+    assert_eq!(json!(whole.len()), email["size"]);
+    assert!(whole.ends_with(&raw.as_bytes()[raw.len() - text.len()..]), "the server adds fields in front");
+    let decoded = "caf\u{e9} and some more words\r\n".repeat(4_000);
+    assert_eq!(email["textBody"][0]["size"], decoded.len());
+    assert_eq!(read(&email["textBody"][0]["blobId"]), decoded);
+    assert_eq!(read(&email["attachments"][0]["blobId"]), "Subject: x\r\n\r\ny");
+    let missing = format!("{}-9", email["blobId"].as_str().expect("an id"));
+    assert_eq!(open(&missing).expect_err("there is no such part").kind, "blobNotFound");
+}

@@ -68,7 +68,8 @@ impl MessageHead {
     }
 
     /// Returns the maximum length of all texts that are cached: the length of the head. The texts of a short head can
-    /// be longer than it, because they repeat its addresses and name the type and encoding of each part.
+    /// be longer than it, because they repeat its addresses, name the type and encoding of each part, and have the
+    /// beginning of the text.
     fn texts_bytes_max(&self) -> usize {
         self.bytes.capacity().max(TEXTS_BYTES_MIN)
     }
@@ -142,8 +143,8 @@ impl HeadCache {
     }
 }
 
-/// Maximum length of the texts of a short head.
-const TEXTS_BYTES_MIN: usize = 1_024;
+/// Maximum length of the texts of a short head: 1,024 bytes for those of IMAP, and the usual preview.
+const TEXTS_BYTES_MIN: usize = 1_280;
 
 /// Approximate size of a head in memory, including the parts of its structure.
 const TYPICAL_BYTES: usize = 2_048;

@@ -25,6 +25,12 @@ use crate::mime::structure::TransferEncoding;
 use crate::mime::{MimeSource, Part, Structure, text};
 use crate::threads::computed_thread_id;
 
+/// Maximum length of a skeleton that is decoded again for each range.
+const CHEAP_SKELETON_BYTES_MAX: usize = 64 << 10;
+
+/// Maximum length of a content that is encoded as a whole for each range of its part.
+const CHEAP_PART_BYTES_MAX: u64 = 64 << 10;
+
 /// The content of a part that is stored decoded, apart from its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeparateContent {
@@ -47,17 +53,25 @@ pub struct Message<'v> {
     head: Arc<MessageHead>,
     /// The item `$MIME`. It is read when it is first needed.
     skeleton: OnceCell<Vec<u8>>,
+    /// The decoded contents of parts, by the index of the part.
+    separate: OnceCell<Vec<Option<SeparateContent>>>,
+    /// The whole message, if [`Message::prepare_for_parts`] has read it.
+    whole: OnceCell<Vec<u8>>,
 }
 
 impl<'v> Message<'v> {
     /// Opens a message that the reader may see.
     pub(crate) fn open(reading: &'v DatabaseSnapshot<'v>, note: NoteId, heads: &HeadCache) -> Result<Self> {
-        Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
+        Ok(Self::new(reading, note, heads.get(reading, note)?))
     }
 
     /// Opens a message that is read only once. Its head is not added to the cache.
     pub(crate) fn open_uncached(reading: &'v DatabaseSnapshot<'v>, note: NoteId) -> Result<Self> {
-        Ok(Self { reading, note, head: Arc::new(head_cache::load(reading, note)?), skeleton: OnceCell::new() })
+        Ok(Self::new(reading, note, Arc::new(head_cache::load(reading, note)?)))
+    }
+
+    fn new(reading: &'v DatabaseSnapshot<'v>, note: NoteId, head: Arc<MessageHead>) -> Self {
+        Self { reading, note, head, skeleton: OnceCell::new(), separate: OnceCell::new(), whole: OnceCell::new() }
     }
 
     /// Returns the universal identifier of the note.
@@ -112,12 +126,46 @@ impl<'v> Message<'v> {
         self.head.cache_text(text, bytes);
     }
 
-    /// Returns the content of a leaf part in base64, if it is stored decoded.
-    pub fn separate_content(&self, part: &Part) -> Result<Option<SeparateContent>> {
-        let Some(body) = self.below_header(&part.body) else { return Ok(None) };
+    /// Returns `true` if any range of the message can be read at a cost that depends on the range. Otherwise each
+    /// read costs as much as a large part of the message.
+    pub fn has_cheap_ranges(&self) -> Result<bool> {
+        let skeleton = self.skeleton()?;
+        if skeleton.len() > CHEAP_SKELETON_BYTES_MAX {
+            return Ok(false);
+        }
+        let skeleton = Skeleton::decode(skeleton)?;
+        Ok(!skeleton.parts().any(|part| part.is_encoded_whole() && part.content_length > CHEAP_PART_BYTES_MAX))
+    }
+
+    /// Prepares the message for reads of many of its parts: reads it as a whole if its ranges are not cheap.
+    pub fn prepare_for_parts(&self) -> Result<()> {
+        if self.whole.get().is_none() && !self.has_cheap_ranges()? {
+            let whole = self.raw()?;
+            self.whole.get_or_init(|| whole);
+        }
+        Ok(())
+    }
+
+    /// Returns the content of the leaf part with an index, if it is in base64 and stored decoded.
+    pub fn separate_content(&self, index: usize) -> Result<Option<SeparateContent>> {
+        let contents = match self.separate.get() {
+            Some(contents) => contents,
+            None => {
+                let contents = self.load_separate_contents()?;
+                self.separate.get_or_init(|| contents)
+            }
+        };
+        Ok(contents.get(index).copied().flatten())
+    }
+
+    fn load_separate_contents(&self) -> Result<Vec<Option<SeparateContent>>> {
         let skeleton = Skeleton::decode(self.skeleton()?)?;
-        let stored = skeleton.decoded_body(&body);
-        Ok(stored.map(|stored| SeparateContent { id: BlobId(stored.content.0), length: stored.content_length }))
+        let content = |part: &Part| {
+            let body = self.below_header(&part.body).filter(|_| part.content.encoding == TransferEncoding::Base64)?;
+            let stored = skeleton.decoded_body(&body)?;
+            Some(SeparateContent { id: BlobId(stored.content.0), length: stored.content_length })
+        };
+        Ok(self.head.structure.parts().iter().map(content).collect())
     }
 
     /// Returns a range of the content of a part.
@@ -155,6 +203,9 @@ impl MimeSource for Message<'_> {
     }
 
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(Cow::Borrowed(slice(whole, &range)));
+        }
         let header = MimeSource::header(self);
         let header_length = header.len() as u64;
         if range.end <= header_length {
@@ -174,11 +225,8 @@ impl MimeSource for Message<'_> {
         Ok(Cow::Owned(whole))
     }
 
-    fn content_length(&self, part: &Part) -> Result<Option<u64>> {
-        match part.content.encoding {
-            TransferEncoding::Base64 => Ok(self.separate_content(part)?.map(|content| content.length)),
-            _ => Ok(None),
-        }
+    fn content_length(&self, index: usize) -> Result<Option<u64>> {
+        Ok(self.separate_content(index)?.map(|content| content.length))
     }
 
     fn preview(&self) -> Result<String> {

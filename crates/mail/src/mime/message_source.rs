@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use crate::mime::{Part, Structure, text};
+use crate::mime::{Structure, text};
 
 /// A message whose bytes can be requested.
 pub trait MimeSource {
@@ -24,8 +24,9 @@ pub trait MimeSource {
     /// Returns a range of the message's bytes, cut off at the end of the message.
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>, Self::Error>;
 
-    /// Returns the length of the decoded content of a leaf part, if it is known without reading the part.
-    fn content_length(&self, _part: &Part) -> Result<Option<u64>, Self::Error> {
+    /// Returns the length of the decoded content of the leaf part with an index, if it is known without reading the
+    /// part.
+    fn content_length(&self, _index: usize) -> Result<Option<u64>, Self::Error> {
         Ok(None)
     }
 

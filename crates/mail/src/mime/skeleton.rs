@@ -269,7 +269,8 @@ impl<'a> Skeleton<'a> {
     #[must_use]
     pub fn decoded_body(&self, body: &Range<u64>) -> Option<&StoredPart> {
         let mut found = None;
-        for piece in self.pieces.iter().filter(|piece| piece.start < body.end && piece.end() > body.start) {
+        let first = self.pieces.partition_point(|piece| piece.end() <= body.start);
+        for piece in self.pieces[first..].iter().take_while(|piece| piece.start < body.end) {
             let within = body.start.saturating_sub(piece.start)..body.end - piece.start;
             match &piece.bytes {
                 PieceBytes::Inline(bytes) if slice(bytes, &within).iter().all(u8::is_ascii_whitespace) => {}
@@ -338,6 +339,12 @@ impl PieceBytes<'_> {
 }
 
 impl StoredPart {
+    /// Returns `true` if the whole content is needed for each range of the part.
+    #[must_use]
+    pub fn is_encoded_whole(&self) -> bool {
+        matches!(self.rebuild, ContentEncoding::QuotedPrintable(_))
+    }
+
     fn append<E: From<DamagedRecord>>(
         &self,
         range: Range<u64>,
