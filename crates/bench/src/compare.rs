@@ -1,3 +1,6 @@
 //! Figures of several runs beside each other (docs/notesbench.md, "Comparisons").
+//!
+//! [`statistics`] has the spreads and when a difference is none; [`spreads`] forms the blocks of a run from its log.
 
+pub mod spreads;
 pub mod statistics;

@@ -13,9 +13,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use base::Timestamp;
+use bench::compare::spreads::Spreads;
 use bench::driver::observer::RunRecord;
 use bench::driver::options::RunOptions;
-use bench::driver::outcome::{RunFacts, Spreads, report, title};
+use bench::driver::outcome::{RunFacts, report, title};
 use bench::driver::play::{LogFile, Stage, native_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::engine::pace::Pace;

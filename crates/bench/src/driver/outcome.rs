@@ -1,7 +1,6 @@
 //! The report of a run that has ended.
 
 mod rows;
-mod spreads;
 #[cfg(test)]
 mod tests;
 
@@ -12,10 +11,9 @@ use base::Timestamp;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-pub use spreads::Spreads;
-
 use super::observer::RunRecord;
 use super::prepare::{PreparedRun, transactions_by_verb};
+use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
 use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
 use crate::population::fill::MailFiles;

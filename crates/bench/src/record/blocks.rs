@@ -56,4 +56,12 @@ impl Blocks {
         }
         sums.each_ref().map(TimeHistogram::mean_us)
     }
+
+    /// Returns the times of all blocks, over the subjects that satisfy a condition.
+    pub fn sum(&self, condition: impl Fn(&TagSubject) -> bool) -> TimeHistogram {
+        let mut sum = TimeHistogram::default();
+        let chosen = self.by_subject.iter().filter(|(subject, _)| condition(subject));
+        chosen.flat_map(|(_, blocks)| blocks).for_each(|block| sum.add(block));
+        sum
+    }
 }
