@@ -6,6 +6,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::check_command::CheckOptions;
+use crate::compare_command::CompareOptions;
 use crate::run_command::RunCommand;
 use crate::timetable_command::TimetableOptions;
 
@@ -28,6 +29,8 @@ pub enum Command {
     Timetable(TimetableOptions),
     /// Plays a workload against a server, and writes a report.
     Run(Box<RunCommand>),
+    /// Prints stored runs beside each other: baseline, new and change of each row and verb.
+    Compare(CompareOptions),
     /// IMAP: commands of a mail client, by many users at once.
     ///
     /// --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
@@ -113,6 +116,8 @@ mod tests {
         assert!(refused("doublet-bench run n8mail --recipients 5-1").contains("not a range"));
         assert!(refused("doublet-bench run n8mail --timeout 5").contains("not a duration"));
         assert!(matches!(parse("doublet-bench run n8mail --users 10,20 --speedup 60 --closed"), Ok(Command::Run(_))));
+        assert!(refused("doublet-bench compare one").contains("values required"));
+        assert!(matches!(parse("doublet-bench compare one two three --anyway"), Ok(Command::Compare(_))));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));
     }
 }

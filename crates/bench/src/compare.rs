@@ -1,6 +1,9 @@
 //! Figures of several runs beside each other (docs/notesbench.md, "Comparisons").
 //!
-//! [`statistics`] has the spreads and when a difference is none; [`spreads`] forms the blocks of a run from its log.
+//! [`statistics`] has the spreads and when a difference is none; [`spreads`] forms the blocks of a run from its log;
+//! [`table`] compares stored runs, and [`output`] shows the comparison to people.
 
+pub mod output;
 pub mod spreads;
 pub mod statistics;
+pub mod table;

@@ -14,6 +14,7 @@ mod arguments;
 mod check_command;
 mod churn;
 mod command_line;
+mod compare_command;
 mod corpus;
 mod idle;
 mod imap_client;
@@ -48,6 +49,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
         Command::Run(command) => return run_command::run(&command),
+        Command::Compare(options) => return compare_command::run(&options),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,
         Command::Churn(pairs) => with_pairs(pairs, churn::run)?,
         Command::Passage(pairs) => with_pairs(pairs, passage::run)?,

@@ -1,4 +1,7 @@
-//! The commands `check` and `timetable` as a stranger calls them: output and exit codes.
+//! The commands `check`, `timetable`, `compare` and `report` as a stranger calls them: output and exit codes.
+
+mod compare;
+mod stored_report;
 
 use std::process::{Command, Output};
 
