@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
+use crate::report_command::ReportOptions;
 use crate::run_command::RunCommand;
 use crate::timetable_command::TimetableOptions;
 
@@ -29,6 +30,8 @@ pub enum Command {
     Timetable(TimetableOptions),
     /// Plays a workload against a server, and writes a report.
     Run(Box<RunCommand>),
+    /// Writes the pages of a report again, from its raw data.
+    Report(ReportOptions),
     /// Prints stored runs beside each other: baseline, new and change of each row and verb.
     Compare(CompareOptions),
     /// IMAP: commands of a mail client, by many users at once.

@@ -23,6 +23,7 @@ mod mix;
 mod native;
 mod neighbors;
 mod passage;
+mod report_command;
 mod run_command;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
         Command::Run(command) => return run_command::run(&command),
+        Command::Report(options) => return report_command::run(&options),
         Command::Compare(options) => return compare_command::run(&options),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,
         Command::Churn(pairs) => with_pairs(pairs, churn::run)?,

@@ -1,11 +1,15 @@
 //! Reports of runs (docs/notesbench.md, "Report").
 //!
-//! [`verdict`] determines what the figures are worth, [`model`] is the report as it is stored, [`markdown`] shows it to
-//! people, [`samples`] is the file of the samples, [`directory`] writes all of them, and [`stored`] reads them again.
+//! [`verdict`] determines what the figures are worth, and [`model`] is the report as it is stored. [`markdown`] shows it
+//! to people, and [`html`] with the [`published`] rows of the articles and [`curves`]. [`samples`] is the file of the
+//! samples, [`directory`] writes all of them, and [`stored`] reads them again.
 
+pub mod curves;
 pub mod directory;
+pub mod html;
 pub mod markdown;
 pub mod model;
+pub mod published;
 pub mod samples;
 pub mod stored;
 pub mod verdict;

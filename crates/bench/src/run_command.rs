@@ -16,7 +16,7 @@ use base::Timestamp;
 use bench::compare::spreads::Spreads;
 use bench::driver::observer::RunRecord;
 use bench::driver::options::RunOptions;
-use bench::driver::outcome::{RunFacts, report, title};
+use bench::driver::outcome::{RunFacts, report, samples, title};
 use bench::driver::play::{LogFile, Stage, native_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::engine::pace::Pace;
@@ -301,7 +301,7 @@ impl RunSession<'_> {
         };
         let facts = self.facts(&directory, &outcome, record, is_started_server)?;
         let report = report(run, &outcome, &facts);
-        directory.write_report(&report)?;
+        directory.write_report(&report, &samples(&facts.record.borders, facts.machine.cores))?;
         Ok(print_result(&report, directory.path()))
     }
 

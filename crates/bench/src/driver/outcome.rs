@@ -23,10 +23,12 @@ use crate::report::model::{
     Calls, Driver, ErrorFigures, FORMAT, Headline, Machine, NumberSource, Phases, Population, Promised, Report,
     Requirement, Run, SampleFigures, State, Times, VerbFigures, Workload, micros,
 };
+use crate::report::published;
 use crate::report::verdict::{DriverFigures, RunFigures, judge};
 use crate::workload::rates::Rates;
 use crate::workload::verb::TRANSACTIONS_VERSION;
 use crate::workload::{self, Requirement as Condition};
+pub use rows::samples;
 use rows::{driver_share, server_calls, server_rows};
 
 /// The names of the headline figure, if something was left out and if nothing was.
@@ -104,7 +106,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
             calls,
         },
         server: server_rows(borders, &outcome.levels, cores),
-        published: Vec::new(),
+        published: published::rows(&run.plan.workload().name),
         samples: facts.record.borders.iter().map(sample_figures).collect(),
         population: population(&run.mail_files),
         machine: facts.machine.clone(),

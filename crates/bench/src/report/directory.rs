@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 
-use super::markdown;
 use super::model::Report;
+use super::samples::{self, SampleValue};
+use super::{html, markdown};
 
 /// The directory of a report.
 #[derive(Debug)]
@@ -56,16 +57,32 @@ impl ReportDirectory {
         fs::write(self.path.join(name), text)
     }
 
-    /// Writes the report for programs and for people, and its errors.
+    /// Opens the directory of a report that was written earlier.
+    pub fn open(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Writes the report for people.
     ///
     /// # Errors
     ///
-    /// If one cannot be written.
-    pub fn write_report(&self, report: &Report) -> io::Result<()> {
+    /// If a file cannot be written.
+    pub fn write_pages(&self, report: &Report, samples: &[SampleValue]) -> io::Result<()> {
+        self.write("report.md", &markdown::format(report))?;
+        self.write("report.html", &html::format(report, samples))
+    }
+
+    /// Writes the report for programs and for people, its samples, and its errors.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub fn write_report(&self, report: &Report, samples: &[SampleValue]) -> io::Result<()> {
         let mut json = serde_json::to_string_pretty(report)?;
         json.push('\n');
         self.write("report.json", &json)?;
-        self.write("report.md", &markdown::format(report))?;
+        self.write("samples.csv", &samples::format(samples))?;
+        self.write_pages(report, samples)?;
         let mut errors = BufWriter::new(File::create(self.path.join("errors.jsonl"))?);
         for error in &report.errors {
             serde_json::to_writer(&mut errors, error)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::published::PublishedRow;
 use super::verdict;
 use crate::record::histograms::TimeHistogram;
 
@@ -44,7 +45,7 @@ pub struct Report {
     /// What the server consumed.
     pub server: Server,
     /// Rows of the articles.
-    pub published: Vec<serde_json::Value>,
+    pub published: Vec<PublishedRow>,
     /// The samples.
     pub samples: Vec<SampleFigures>,
     /// What the mail files had before the run.

@@ -1,6 +1,7 @@
 //! The commands `check`, `timetable`, `compare` and `report` as a stranger calls them: output and exit codes.
 
 mod compare;
+mod report;
 mod stored_report;
 
 use std::process::{Command, Output};

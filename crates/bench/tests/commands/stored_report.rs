@@ -10,6 +10,7 @@ use bench::record::histograms::{
 };
 use bench::record::log::{HistogramLog, Labels};
 use bench::report::model::*;
+use bench::report::published;
 use bench::report::samples::{self, SampleValue};
 
 /// The samples of a run: 3 before the measured interval, 12 in it, and one after it.
@@ -158,7 +159,7 @@ impl Figures {
             }],
             driver: driver(),
             server: self.server(),
-            published: Vec::new(),
+            published: published::rows("N8Mail"),
             samples: (0..SAMPLES).map(|sample| self.sample(sample)).collect(),
             population: Population {
                 seed: 1,

@@ -20,6 +20,7 @@ use crate::plan::steps::{PlanAction, PlanSteps};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
 use crate::report::markdown;
+use crate::report::samples::SampleValue;
 use crate::target::process::Processes;
 use crate::workload::shipped;
 use crate::workload::verb::Verb;
@@ -70,6 +71,7 @@ fn prepared() -> PreparedRun {
 struct Played {
     run: PreparedRun,
     report: Report,
+    samples: Vec<SampleValue>,
     performed: BTreeMap<(u64, Verb), u64>,
 }
 
@@ -116,8 +118,9 @@ async fn played() -> Played {
         spreads,
     };
     let report = report(&run, &outcome, &facts);
+    let samples = samples(&facts.record.borders, 2);
     let performed = performed.lock().clone();
-    Played { run, report, performed }
+    Played { run, report, samples, performed }
 }
 
 /// Returns how many steps of each verb the plan has within the measured interval.
@@ -177,6 +180,23 @@ async fn the_figures_are_those_that_the_workload_promises() {
     let markdown = markdown::format(&report);
     assert!(markdown.contains("**State: valid.**") && markdown.contains("| 3 | mail | close_view |"), "{markdown}");
     assert!(markdown.contains("- `accept`, 3.5 % of the transactions: the server has no calendar mail yet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_samples_have_the_rows_of_driver_and_users() {
+    let played = played().await;
+    let values = |resource: &str| -> Vec<(u64, f64)> {
+        let of_row = played.samples.iter().filter(|sample| sample.resource == resource);
+        of_row.map(|sample| (sample.end_us, sample.value)).collect()
+    };
+    let reported = played.report.samples.iter().map(|sample| (sample.end_us, sample.transactions as f64));
+    assert_eq!(values("transactions"), reported.collect::<Vec<_>>());
+    assert_eq!(values("users_connected").last().map(|(_, users)| *users), Some(3.0));
+    let memory = values("driver_resident_memory_in_mb");
+    assert!(memory.len() == played.report.samples.len() && memory.iter().all(|(_, value)| *value > 1.0), "{memory:?}");
+    assert_eq!(values("driver_processor_percent_of_one_core").len(), memory.len() - 1);
+    assert!(values("processor_percent_busy").is_empty(), "there is no server");
+    assert!(played.samples.is_sorted_by_key(|sample| sample.end_us));
 }
 
 #[tokio::test(start_paused = true)]

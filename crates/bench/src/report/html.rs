@@ -1,0 +1,272 @@
+//! The report for people, as one file of HTML without scripts and references.
+//!
+//! State and headline come first, then the tables of the articles in their order, the response by verb, time lines,
+//! curves over the levels, what was left out, and all numbers of the workload with their sources. Everything comes
+//! from the model and the samples.
+
+mod page;
+mod tables;
+
+use super::curves::Curve;
+use super::model::{Headline, Report, Times};
+use super::samples::SampleValue;
+use super::verdict::State;
+use crate::workload::units::format_integer;
+use page::{Cell, Page};
+
+const MICROS_PER_MINUTE: f64 = 60e6;
+
+/// Formats a report.
+pub fn format(report: &Report, samples: &[SampleValue]) -> String {
+    let mut page = Page::new(&report.title);
+    state(&mut page, report);
+    headline(&mut page, report);
+    tables::published(&mut page, report);
+    tables::server(&mut page, report);
+    verbs(&mut page, report);
+    time_lines(&mut page, report, samples);
+    levels(&mut page, report);
+    left_out(&mut page, report);
+    driver(&mut page, report);
+    errors(&mut page, report);
+    sources(&mut page, report);
+    run(&mut page, report);
+    page.finish()
+}
+
+fn state(page: &mut Page, report: &Report) {
+    page.strong(&format!("State: {}.", report.state.name));
+    let reasons = report.state.reasons.iter().map(|reason| reason.text.clone());
+    page.list(reasons.chain(report.state.warnings.iter().map(|warning| format!("Warning: {}", warning.text))));
+}
+
+fn headline(page: &mut Page, report: &Report) {
+    page.heading("Headline");
+    let Some(levels) = &report.headline else {
+        page.paragraph("There is no headline figure: no measured interval was steady to its end.");
+        return;
+    };
+    let header = header(&[
+        "users",
+        "NotesMark",
+        "promised",
+        "mean response",
+        "p50",
+        "p95",
+        "p99",
+        "maximum",
+        "due",
+        "ended",
+        "failed",
+    ]);
+    let rows: Vec<Vec<Cell>> = levels.iter().map(|level| headline_row(report, level)).collect();
+    page.table("Transactions a minute, and responses in milliseconds", &header, &rows);
+    if let Some(level) = levels.iter().find(|level| level.figure != "NotesMark") {
+        page.paragraph(&format!("The figure is a {}: see \"Left out\".", level.figure));
+    }
+}
+
+fn headline_row(report: &Report, level: &Headline) -> Vec<Cell> {
+    let mut row = vec![
+        Cell::Number(level.users.to_string()),
+        judged(report, format!("{:.1}", level.notesmark)),
+        Cell::Number(level.notesmark_promised.map_or_else(none, |promised| format!("{promised:.1}"))),
+    ];
+    let mean = level.response.as_ref().map_or_else(none, |response| {
+        let spread = response.spread.map(|share| format!(" ± {:.1} %", share * 100.0)).unwrap_or_default();
+        format!("{}{spread}", millis(response.mean_us))
+    });
+    row.push(judged(report, mean));
+    row.extend(percentiles(level.response.as_ref()));
+    row.extend([level.steps_due, level.steps_ended, level.errors].map(|count| Cell::Number(format_integer(count))));
+    row
+}
+
+/// Returns a figure, struck out with the reason if the run is not valid.
+fn judged(report: &Report, figure: String) -> Cell {
+    let stands = [State::Valid, State::Overloaded].iter().any(|state| state.name() == report.state.name);
+    if stands {
+        return Cell::Number(figure);
+    }
+    let reason = report.state.reasons.first().map_or(report.state.name.as_str(), |reason| reason.text.as_str());
+    Cell::Struck(figure, reason.to_owned())
+}
+
+fn percentiles(times: Option<&Times>) -> [Cell; 4] {
+    let values: [fn(&Times) -> u64; 4] =
+        [|times| times.p50_us, |times| times.p95_us, |times| times.p99_us, |times| times.max_us];
+    values.map(|value| Cell::Number(times.map_or_else(none, |times| millis(value(times)))))
+}
+
+fn verbs(page: &mut Page, report: &Report) {
+    page.heading("Response by verb");
+    page.paragraph("From the intended time of a step to its end, in milliseconds.");
+    let header = header(&[
+        "class",
+        "verb",
+        "users",
+        "due",
+        "failed",
+        "skipped",
+        "calls",
+        "mean",
+        "p50",
+        "p95",
+        "p99",
+        "maximum",
+        "mean service",
+    ]);
+    let mean = |times: Option<&Times>| Cell::Number(times.map_or_else(none, |times| millis(times.mean_us)));
+    let row = |figures: &super::model::VerbFigures| {
+        let mut row = vec![Cell::Text(figures.class.clone()), Cell::Text(figures.verb.clone())];
+        let counts = [figures.users, figures.due, figures.failed, figures.skipped, figures.calls];
+        row.extend(counts.map(|count| Cell::Number(format_integer(count))));
+        row.push(mean(figures.response.as_ref()));
+        row.extend(percentiles(figures.response.as_ref()));
+        row.push(mean(figures.service.as_ref()));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = report.verbs.iter().map(row).collect();
+    page.table("", &header, &rows);
+}
+
+/// The time lines, and the rows that they show.
+const TIME_LINES: &[(&str, &str)] = &[
+    ("Processor of the server, percent of all cores", "processor_percent_busy"),
+    ("Memory of the server, resident set, MB", "process_resident_memory_in_mb"),
+    ("Processor of the driver, percent of one core", "driver_processor_percent_of_one_core"),
+];
+
+fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
+    page.heading("Time lines");
+    let minutes = |end_us: u64| end_us as f64 / MICROS_PER_MINUTE;
+    let curve = |title: &str, points: Vec<(f64, f64)>| Curve {
+        title: title.to_owned(),
+        horizontal: "minutes since the start signal",
+        points,
+    };
+    let response = report
+        .samples
+        .iter()
+        .filter_map(|sample| Some((minutes(sample.end_us), sample.response_mean_us? as f64 / 1_000.0)));
+    page.curve(&curve("Mean response, milliseconds", response.collect()));
+    let users = report.samples.iter().map(|sample| (minutes(sample.end_us), sample.users_connected as f64));
+    page.curve(&curve("Connected users", users.collect()));
+    for (title, resource) in TIME_LINES {
+        let values = samples.iter().filter(|sample| sample.resource == *resource);
+        page.curve(&curve(title, values.map(|sample| (minutes(sample.end_us), sample.value)).collect()));
+    }
+}
+
+/// Appends the curves over the levels, if there are several.
+fn levels(page: &mut Page, report: &Report) {
+    let levels = report.headline.as_deref().unwrap_or_default();
+    if levels.len() < 2 {
+        return;
+    }
+    page.heading("Levels");
+    let curve = |title: &str, points: Vec<(f64, f64)>| Curve { title: title.to_owned(), horizontal: "users", points };
+    let notesmark = levels.iter().map(|level| (level.users as f64, level.notesmark));
+    page.curve(&curve("NotesMark, transactions a minute", notesmark.collect()));
+    let response =
+        levels.iter().filter_map(|level| Some((level.users as f64, level.response.as_ref()?.mean_us as f64 / 1_000.0)));
+    page.curve(&curve("Mean response, milliseconds", response.collect()));
+}
+
+fn left_out(page: &mut Page, report: &Report) {
+    page.heading("Left out and scaled down");
+    page.list(report.left_out.iter().map(|left_out| {
+        let share = left_out.share.map(|share| format!(", {:.1} % of the transactions", share * 100.0));
+        format!("{}{}: {}", left_out.name, share.unwrap_or_default(), left_out.reason)
+    }));
+    let population = &report.population;
+    page.paragraph(&format!(
+        "{} mail files with {} documents each, sizes × {}, seed {}. They are documents in the inbox with English words and \
+         random attachments, added over the native protocol: not messages that have arrived by mail.",
+        population.people, population.documents, population.size_scale, population.seed
+    ));
+    page.list(report.requirements.iter().map(|requirement| {
+        let met = match requirement.met {
+            Some(true) => "met",
+            Some(false) => "not met",
+            None => "unknown",
+        };
+        format!("Condition of the workload, {}: {met}", requirement.name)
+    }));
+    page.list(report.server.missing.iter().map(|row| format!("Row {}: {}", row.resource, row.reason)));
+}
+
+fn driver(page: &mut Page, report: &Report) {
+    let driver = &report.driver;
+    page.heading("Driver");
+    let lateness = driver.lateness.as_ref().map(|lateness| {
+        let [p50, p99, max] = [lateness.p50_us, lateness.p99_us, lateness.max_us].map(millis);
+        format!("Lateness in milliseconds: p50 {p50}, p99 {p99}, maximum {max}")
+    });
+    let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
+    let others = [
+        format!("Processor: {:.1} % of {} cores", driver.processor_share * 100.0, driver.cores),
+        format!("Memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0),
+        format!("Calls: {}{}", format_integer(driver.calls.driver), of_server.unwrap_or_default()),
+    ];
+    page.list(lateness.into_iter().chain(others));
+}
+
+fn errors(page: &mut Page, report: &Report) {
+    page.heading("Errors of the whole run");
+    if report.errors.is_empty() {
+        page.paragraph("There were none.");
+    }
+    page.list(report.errors.iter().map(|error| {
+        let first: String = error.first.chars().take(200).collect();
+        format!("{} {}: {} times, first: {first}", error.verb, error.code, error.count)
+    }));
+}
+
+fn sources(page: &mut Page, report: &Report) {
+    page.heading("Sources of the workload");
+    let per_minute = report.workload.promised.transactions_per_minute;
+    let name = &report.workload.name;
+    page.paragraph(&format!("{name} promises {per_minute:.3} transactions a user and minute at speed 1."));
+    let row = |number: &super::model::NumberSource| {
+        let value = match &number.value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        vec![Cell::Text(number.key.clone()), Cell::Text(value), Cell::Text(number.sources.join(", "))]
+    };
+    let rows: Vec<Vec<Cell>> = report.workload.numbers.iter().map(row).collect();
+    page.table("", &header(&["key", "value", "sources"]), &rows);
+}
+
+fn run(page: &mut Page, report: &Report) {
+    let machine = &report.machine;
+    page.heading("Run");
+    page.list([
+        format!("Begun {}, seed {}", report.run.started, report.run.seed),
+        format!("Command: {}", report.run.command),
+        format!("Version {}, commit {}", report.run.version, report.run.commit),
+        format!("Plan {}", report.run.plan),
+        format!("Door {}, {} users a connection", report.run.door, report.run.users_per_connection),
+        format!(
+            "{} cores ({}), {:.0} GB, {}, data on {}",
+            machine.cores,
+            machine.processor,
+            machine.memory_bytes as f64 / 1_073_741_824.0,
+            machine.kernel,
+            machine.file_system
+        ),
+    ]);
+}
+
+fn header(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+fn millis(time_us: u64) -> String {
+    format!("{:.1}", time_us as f64 / 1_000.0)
+}

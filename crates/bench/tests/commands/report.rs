@@ -1,0 +1,159 @@
+//! The command `report`, and the pages that it writes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bench::report::model::Report;
+use expect_test::expect_file;
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use crate::stored_report::Figures;
+
+/// Runs `report` on a directory, and returns the HTML and the Markdown.
+fn pages(folder: &Path) -> [String; 2] {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_doublet-bench"));
+    let output = program.arg("report").arg(folder).output().expect("the program was built");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(printed, format!("{}\n", folder.join("report.html").display()));
+    ["report.html", "report.md"].map(|name| fs::read_to_string(folder.join(name)).expect("it was written"))
+}
+
+/// What an HTML page has: the names of its elements and attributes, and the cells of its tables.
+#[derive(Debug, Default)]
+struct Parsed {
+    elements: Vec<String>,
+    attributes: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Parses a page as XML, in which all elements must be closed.
+fn parse(html: &str) -> Parsed {
+    let mut reader = Reader::from_str(html);
+    reader.config_mut().check_end_names = true;
+    let mut parsed = Parsed::default();
+    let mut open = 0_usize;
+    let mut is_in_cell = false;
+    loop {
+        let event = reader.read_event().expect("well-formed");
+        if let Event::Start(element) | Event::Empty(element) = &event {
+            let name = element.name().as_ref().to_owned();
+            match name.as_str() {
+                "tr" => parsed.rows.push(Vec::new()),
+                "td" => {
+                    is_in_cell = true;
+                    parsed.rows.last_mut().expect("a row").push(String::new());
+                }
+                _ => {}
+            }
+            parsed.elements.push(name);
+            for attribute in element.attributes() {
+                let attribute = attribute.expect("well-formed");
+                parsed.attributes.push(attribute.key.as_ref().to_owned());
+            }
+        }
+        let cell = parsed.rows.last_mut().and_then(|row| row.last_mut()).filter(|_| is_in_cell);
+        match event {
+            Event::Start(_) => open += 1,
+            Event::End(element) => {
+                open -= 1;
+                is_in_cell &= element.name().as_ref() != "td";
+            }
+            Event::Text(text) => cell.into_iter().for_each(|cell| cell.push_str(&text)),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(open, 0, "all elements are closed");
+    parsed
+}
+
+#[test]
+fn html_has_no_scripts_and_references() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |_| {});
+    let [html, _] = pages(&path);
+    let parsed = parse(&html);
+    for name in ["script", "link", "img", "iframe", "a", "image", "use", "object"] {
+        assert!(!parsed.elements.iter().any(|element| element == name), "{name}");
+    }
+    let is_active = |name: &&String| name.starts_with("on") || name.ends_with("href") || *name == "src";
+    assert_eq!(parsed.attributes.iter().find(is_active), None);
+    assert!(!html.contains("url(") && !html.contains("@import"));
+    assert_eq!(parsed.elements.iter().filter(|element| *element == "svg").count(), 3);
+    assert!(html.contains("no answer &lt;within&gt; 60 s &amp; more"));
+}
+
+/// Checks the numbers of the page against those of `report.json`.
+#[test]
+fn numbers_are_those_of_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |_| {});
+    let [html, _] = pages(&path);
+    let rows = parse(&html).rows;
+    let json = fs::read_to_string(path.join("report.json")).expect("a file");
+    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let millis = |time: &serde_json::Value| format!("{:.1}", time.as_f64().expect("a time") / 1_000.0);
+    for figures in report["verbs"].as_array().expect("verbs") {
+        let row = rows.iter().find(|row| row.get(1).is_some_and(|cell| *cell == figures["verb"])).expect("a row");
+        let counts = ["users", "due", "failed", "skipped", "calls"].map(|name| figures[name].to_string());
+        assert_eq!(row[2..7], counts);
+        let times = ["mean_us", "p50_us", "p95_us", "p99_us", "max_us"].map(|name| millis(&figures["response"][name]));
+        assert_eq!(row[7..12], times);
+    }
+    let level = &report["headline"][0];
+    let headline = rows.iter().find(|row| row.len() == 11).expect("a headline");
+    assert_eq!(headline[..3], ["10", "120.0", "121.5"]);
+    assert_eq!(headline[3], format!("{} ± 0.4 %", millis(&level["response"]["mean_us"])));
+    assert_eq!(headline[7], millis(&level["response"]["max_us"]));
+    let counts = ["steps_due", "steps_ended", "errors"].map(|name| level[name].to_string());
+    assert_eq!(headline[8..], counts);
+    let published = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "cpu_utilization")).expect("AIX");
+    assert_eq!(published[1..], ["percent", "61", "59", "40.0"]);
+}
+
+#[test]
+fn times_are_computed_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |report: &mut Report| {
+        let response = report.verbs[0].response.as_mut().expect("times");
+        response.p99_us = 777_777_777;
+    });
+    let [html, markdown] = pages(&path);
+    assert!(!html.contains("777777.8") && !markdown.contains("777777.8"), "{markdown}");
+    assert!(
+        markdown.contains("| 10 | users | read | 12 | 0 | 0 | 12 | 1.0 | 1.0 | 1.0 | 1.0 | 1.0 | 0.5 |"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn figures_that_are_not_valid_are_struck_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |report: &mut Report| {
+        report.state.name = "not valid".to_owned();
+        report.state.reasons = vec![bench::report::model::Remark {
+            rule: "lateness".to_owned(),
+            text: "the driver began 1 % of the steps 9.0 ms late or later".to_owned(),
+            value: Some(9_000.0),
+            limit: Some(5_000.0),
+        }];
+    });
+    let [html, _] = pages(&path);
+    let struck = "<td class=\"n\"><s>120.0</s> (the driver began 1 % of the steps 9.0 ms late or later)</td>";
+    assert!(html.contains(struck), "{html}");
+    let steady = Figures::default().write(folder.path(), "b", |report: &mut Report| report.headline = None);
+    assert!(pages(&steady)[0].contains("There is no headline figure"));
+}
+
+/// With UPDATE_EXPECT=1 the stored pages are written again.
+#[test]
+fn pages_are_the_stored_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |_| {});
+    let [html, markdown] = pages(&path);
+    expect_file!["expected/report.html"].assert_eq(&html);
+    expect_file!["expected/report.md"].assert_eq(&markdown);
+}
