@@ -1,8 +1,8 @@
 //! Reports of runs (docs/notesbench.md, "Report").
 //!
-//! [`verdict`] determines what the figures are worth, and [`model`] is the report as it is stored. [`markdown`] shows it
-//! to people, and [`html`] with the [`published`] rows of the articles and [`curves`]. [`samples`] is the file of the
-//! samples, [`directory`] writes all of them, and [`stored`] reads them again.
+//! [`verdict`] determines what the figures are worth, and [`model`] is the report as it is stored. [`markdown`] shows
+//! it to people, and [`html`] with the [`published`] rows of the articles and [`curves`]. [`samples`] is the file of
+//! the samples, [`directory`] writes all of them, and [`stored`] reads them again.
 
 pub mod curves;
 pub mod directory;

@@ -106,7 +106,8 @@ fn format_cell(cell: &Cell) -> String {
     }
 }
 
-/// Replaces the characters of a text that HTML reads as its own. Control characters, which XML does not have, become blanks.
+/// Replaces the characters of a text that HTML reads as its own. Control characters, which XML does not have, become
+/// blanks.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
