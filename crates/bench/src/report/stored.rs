@@ -96,7 +96,7 @@ impl StoredReport {
         Ok(Self { report, spreads, samples: read_samples(&folder.join("samples.csv"))? })
     }
 
-    /// Returns the report with all times computed again from the histograms.
+    /// Returns the report with the times of the headline and of the verbs computed again from the histograms.
     pub fn recomputed(&self) -> Report {
         let mut report = self.report.clone();
         for (number, phases) in (1..).zip(&self.report.phases) {
