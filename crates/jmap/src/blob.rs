@@ -307,16 +307,19 @@ pub(crate) fn copy_to(
         FoundBlob::Upload(upload) => Ok(services.uploads.copy(&upload, owner)?),
         other => {
             let mut arriving = services.uploads.begin();
-            let mut start = 0;
-            while start < other.size() {
-                let next = other.size().min(start + TRANSFER_PIECE_BYTES as u64);
-                let Some(piece) = other.read(services, caller, start..next)? else { return Ok(None) };
-                arriving.add(&piece)?;
-                start = next;
+            for piece in pieces(0..other.size()) {
+                let Some(bytes) = other.read(services, caller, piece)? else { return Ok(None) };
+                arriving.add(&bytes)?;
             }
             Ok(Some(arriving.store(owner, other.media_type())?))
         }
     }
+}
+
+/// Returns a range of bytes in pieces of at most [`TRANSFER_PIECE_BYTES`].
+pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    range.step_by(TRANSFER_PIECE_BYTES).map(move |start| start..end.min(start + TRANSFER_PIECE_BYTES as u64))
 }
 
 /// Returns the owner of the uploads of a caller to an account.

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use super::email_set::not_an_object;
 use crate::account::Account;
 use crate::arguments::{Arguments, as_unsigned};
-use crate::blob::{BlobReader, owner};
+use crate::blob::{BlobReader, owner, pieces};
 use crate::context::Context;
 use crate::email_write::add_outcomes;
 use crate::error::{MethodResult, SetError};
-use crate::limits::{BLOB_SOURCES_MAX, STORED_BYTES_MAX, TRANSFER_PIECE_BYTES};
+use crate::limits::{BLOB_SOURCES_MAX, STORED_BYTES_MAX};
 use crate::uploads::{ArrivingUpload, StoredUpload};
 
 /// The properties of a data source that have its bytes.
@@ -105,14 +105,9 @@ fn append(
     if length > rest {
         return Err(invalid("the piece ends behind the end"));
     }
-    let end = offset + length;
-    let mut start = offset;
-    while start < end {
-        let next = end.min(start + TRANSFER_PIECE_BYTES as u64);
-        let piece =
-            blob.read(context.services, context.caller, start..next).map_err(|_| SetError::new("serverFail"))?;
-        add(context, (arriving, bytes_left), &piece.ok_or_else(not_found)?)?;
-        start = next;
+    for piece in pieces(offset..offset + length) {
+        let bytes = blob.read(context.services, context.caller, piece).map_err(|_| SetError::new("serverFail"))?;
+        add(context, (arriving, bytes_left), &bytes.ok_or_else(not_found)?)?;
     }
     Ok(())
 }
