@@ -1,8 +1,8 @@
 //! The server under test: its addresses, its users and its processes.
 //!
 //! [`server`] starts a server on a folder of its own and ends it; [`file`](mod@file) reads the file that describes a
-//! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, and [`metrics`] what the
-//! server counts.
+//! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, and
+//! [`metrics`] what the server counts.
 
 pub mod file;
 pub mod metrics;
