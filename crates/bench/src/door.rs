@@ -1,6 +1,6 @@
 //! A door: a set of protocols through which a user performs its steps.
 //!
-//! [`native`] is the native protocol.
+//! [`native`] is the native protocol; [`choice`] chooses the door of a workload.
 //!
 //! A door belongs to one user. It holds the connection and the documents that the user has seen, and it knows how a
 //! verb is performed. It does not measure: the engine takes the times.
@@ -8,6 +8,7 @@
 //! What a server answers is foreign. A door limits the length of each answer, and reports what it cannot read as an
 //! error.
 
+pub mod choice;
 pub mod native;
 
 use std::borrow::Cow;

@@ -17,7 +17,7 @@ use bench::compare::spreads::Spreads;
 use bench::driver::observer::RunRecord;
 use bench::driver::options::RunOptions;
 use bench::driver::outcome::{RunFacts, report, samples, title};
-use bench::driver::play::{LogFile, Stage, native_settings, play_run, populate};
+use bench::driver::play::{LogFile, Stage, door_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::engine::pace::Pace;
 use bench::engine::run::{Outcome, StopRequest};
@@ -263,7 +263,8 @@ impl RunSession<'_> {
         settings.extend(self.command.server_set.iter().cloned());
         let name = directory_name(&self.run.plan.workload().name, self.started, self.run.options.seed);
         let folder = self.command.data_folder().join(format!("doublet-bench-{name}"));
-        Ok(ServerOptions { program, folder, settings, users: self.run.plan.users() })
+        let door = self.run.plan.workload().door;
+        Ok(ServerOptions { program, folder, settings, users: self.run.plan.users(), door })
     }
 
     /// Fills the mail files, plays, and writes the report.
@@ -274,7 +275,7 @@ impl RunSession<'_> {
         interrupts: &mut Interrupts,
     ) -> Result<ExitCode> {
         let run = self.run;
-        let settings = native_settings(run, target, SystemRandom::open()?);
+        let settings = door_settings(run, target, SystemRandom::open()?)?;
         tokio::select! {
             filled = populate(run, &settings, print_progress) => filled?,
             () = interrupts.next() => return Ok(broken_off_before_the_run()),

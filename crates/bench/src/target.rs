@@ -10,21 +10,60 @@ pub mod process;
 pub mod server;
 pub mod system_random;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs as _};
 
 use client::Trust;
 
 use crate::population::people::UserNames;
+use crate::workload;
 
 /// The pattern of the addresses of users, as in Server.Load.
 pub const USERS_DEFAULT: &str = "mail{}@bench.test";
 
+/// A protocol under which a server has an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// The native protocol.
+    Native,
+    /// IMAP with TLS from the beginning.
+    Imap,
+    /// SMTP from other servers (port 25).
+    Smtp,
+    /// LMTP: the path of a local socket, or a host and port.
+    Lmtp,
+    /// Submission with TLS from the beginning.
+    Submission,
+    /// POP3 with TLS from the beginning.
+    Pop3,
+    /// JMAP over HTTPS.
+    Jmap,
+    /// The lite web mail over HTTPS.
+    Lite,
+}
+
+impl Protocol {
+    /// Returns the word for it in the file of `--target`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Imap => "imap",
+            Self::Smtp => "smtp",
+            Self::Lmtp => "lmtp",
+            Self::Submission => "submission",
+            Self::Pop3 => "pop3",
+            Self::Jmap => "jmap",
+            Self::Lite => "lite",
+        }
+    }
+}
+
 /// A server that runs.
 #[derive(Clone)]
 pub struct Target {
-    /// The host and port of the native protocol.
-    pub native: String,
+    /// The host and port of each protocol that the server has.
+    pub addresses: BTreeMap<Protocol, String>,
     /// The certificates that are trusted.
     pub trust: Trust,
     /// The addresses of the users.
@@ -40,7 +79,18 @@ pub struct Target {
 /// Shows no password.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").field("native", &self.native).field("processes", &self.processes).finish()
+        f.debug_struct("Target").field("addresses", &self.addresses).field("processes", &self.processes).finish()
+    }
+}
+
+impl Target {
+    /// Returns the address of a protocol.
+    ///
+    /// # Errors
+    ///
+    /// If the server has none.
+    pub fn address(&self, protocol: Protocol) -> Result<&str, TargetError> {
+        self.addresses.get(&protocol).map(String::as_str).ok_or(TargetError::NoAddress(protocol.word()))
     }
 }
 
@@ -74,6 +124,12 @@ pub enum TargetError {
     /// The server is on another machine.
     #[error("{0} is not on this machine; with --yes-load-it it is loaded nevertheless")]
     Remote(String),
+    /// The server has no address for a protocol of the workload.
+    #[error("the target has no address for {0}: in the file of --target, {0} is missing")]
+    NoAddress(&'static str),
+    /// This version does not have the door of the workload.
+    #[error("the door {0:?} does not exist yet")]
+    NoDoor(workload::Door),
     /// The certificate cannot be used.
     #[error(transparent)]
     Trust(#[from] client::Error),

@@ -1,4 +1,4 @@
-//! The filling of the mail files, and the run itself, over the native protocol.
+//! The filling of the mail files, and the run itself.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -12,15 +12,17 @@ use tokio::time::sleep;
 use super::observer::{Counted, RunObserver, RunRecord};
 use super::prepare::PreparedRun;
 use super::users::PlanUsers;
-use crate::door::native::{NativeDoor, NativeSettings};
+use crate::door::choice::DoorSettings;
+use crate::door::native::NativeSettings;
 use crate::engine::run::{Outcome, RunError, StopRequest, play};
 use crate::population::fill::{FillError, FillProgress, fill};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
-use crate::target::Target;
 use crate::target::process::Processes;
 use crate::target::server::StartedServer;
 use crate::target::system_random::SystemRandom;
+use crate::target::{Protocol, Target, TargetError};
+use crate::workload::Door;
 
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -29,19 +31,30 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 pub type LogFile = BufWriter<File>;
 
 /// Returns the settings of the doors of a run.
-pub fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Arc<NativeSettings> {
-    let options = ConnectOptions {
-        compression: run.plan.workload().native.compression,
-        call_time_max: Some(run.options.time_limit),
-        ..ConnectOptions::new(&target.native, target.trust.clone())
-    };
-    Arc::new(NativeSettings {
-        options,
-        names: target.names.clone(),
-        password: target.password.clone(),
-        size_scale: run.options.size_scale,
-        random,
-    })
+///
+/// # Errors
+///
+/// If the target has no address for the protocol of the workload.
+pub fn door_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<DoorSettings, TargetError> {
+    let workload = run.plan.workload();
+    match workload.door {
+        Door::Native => {
+            let address = target.address(Protocol::Native)?;
+            let options = ConnectOptions {
+                compression: workload.native.compression,
+                call_time_max: Some(run.options.time_limit),
+                ..ConnectOptions::new(address, target.trust.clone())
+            };
+            Ok(DoorSettings::Native(Arc::new(NativeSettings {
+                options,
+                names: target.names.clone(),
+                password: target.password.clone(),
+                size_scale: run.options.size_scale,
+                random,
+            })))
+        }
+        door => Err(TargetError::NoDoor(door)),
+    }
 }
 
 /// Creates the mail files that do not exist, fills them all, and reports how far it is.
@@ -49,7 +62,7 @@ pub fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom)
 /// # Errors
 ///
 /// The first call that failed.
-pub async fn populate(run: &PreparedRun, settings: &Arc<NativeSettings>, report: fn(&str)) -> Result<(), FillError> {
+pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let files = &run.mail_files;
     report(&match files.documents {
         0 => format!("looking whether the {} users have mail files", files.users),
@@ -87,14 +100,14 @@ pub struct Stage<'a> {
 /// If the log cannot be written.
 pub async fn play_run(
     run: &PreparedRun,
-    settings: &Arc<NativeSettings>,
+    settings: &DoorSettings,
     log: LogFile,
     stage: Stage<'_>,
     report: fn(&str),
 ) -> Result<(Outcome<LogFile>, RunRecord), RunError> {
     let recorder = Recorder::new(stage.workers, HistogramLog::begin(log, run.labels.clone())?);
-    let settings = Arc::clone(settings);
-    let door = move |user| NativeDoor::new(&settings, user);
+    let settings = settings.clone();
+    let door = move |user| settings.door(user);
     let levels = &run.settings.levels;
     let users = PlanUsers::new(&run.plan, &run.offered, run.options.interval_us, levels, door);
     let mut record = RunRecord::default();

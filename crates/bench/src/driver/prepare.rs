@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::RunOptions;
-use crate::door::{Offered, native};
+use crate::door::Offered;
+use crate::door::choice::DoorOffer;
 use crate::engine::pace::{Pace, Speedup};
 use crate::engine::phases::{PhaseLengths, StatedLengths};
 use crate::engine::run::{LEVELS_MAX, RunSettings};
@@ -23,7 +24,7 @@ use crate::workload::class::{Class, Members, Replica};
 use crate::workload::finding::Finding;
 use crate::workload::rates::step_transactions;
 use crate::workload::verb::Verb;
-use crate::workload::{Door, PartName, Session, Workload, check};
+use crate::workload::{PartName, Session, Workload, check};
 
 /// Maximum number of users of a process.
 pub const USERS_MAX: u64 = 200_000;
@@ -79,9 +80,10 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     workload.users = levels.last().copied().unwrap_or(workload.users);
     workload.directory.recipients = options.recipients.or(workload.directory.recipients);
     let documents = options.documents.unwrap_or(workload.mailbox.documents);
+    let no_door = || Refusal::NotOffered(format!("the door {:?} does not exist yet", workload.door).to_lowercase());
+    let offer = DoorOffer::of(workload.door).ok_or_else(no_door)?;
     check_offered(&workload)?;
-    let offered = native::offered();
-    let left_out = left_out(&workload, &offered);
+    let left_out = left_out(&workload, &offer);
     let labels = labels(&workload);
     let lengths = lengths(&workload, &options, speedup)?;
     let rules = rules(&workload, &options, speedup)?;
@@ -107,7 +109,7 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
         options,
         text: text.to_owned(),
         plan,
-        offered: Arc::new(offered),
+        offered: Arc::new(offer.offered),
         left_out,
         settings,
         labels,
@@ -136,10 +138,6 @@ fn levels(workload: &Workload, options: &RunOptions) -> Result<Vec<u64>, Refusal
 
 /// Refuses what is known to `check` and not to this version.
 fn check_offered(workload: &Workload) -> Result<(), Refusal> {
-    if workload.door != Door::Native {
-        let reason = format!("the door {:?} does not exist yet; only native does", workload.door).to_lowercase();
-        return Err(Refusal::NotOffered(reason));
-    }
     for class in workload.classes.iter().filter(|class| class.members != Members::Users(0)) {
         let refused = |reason: &str| Err(Refusal::NotOffered(format!("class {}: {reason}", class.name)));
         if class.replica == Replica::Local {
@@ -242,14 +240,14 @@ fn fixed_users(class: &Class) -> u64 {
 }
 
 /// Returns what the door does not perform, and the activities beside the users.
-fn left_out(workload: &Workload, offered: &Offered) -> Vec<LeftOut> {
+fn left_out(workload: &Workload, offer: &DoorOffer) -> Vec<LeftOut> {
     let by_verb = transactions_by_verb(workload);
     let all: f64 = by_verb.values().sum();
-    let used = by_verb.iter().filter(|(verb, _)| !offered.has(**verb));
+    let used = by_verb.iter().filter(|(verb, _)| !offer.offered.has(**verb));
     let verbs = used.map(|(verb, transactions)| LeftOut {
         name: verb.word().to_owned(),
         kind: "verb".to_owned(),
-        reason: reason_of(*verb).to_owned(),
+        reason: offer.reason(*verb).to_owned(),
         share: Some(if all > 0.0 { transactions / all } else { 0.0 }),
     });
     let parts = workload.parts.iter().map(|part| LeftOut {
@@ -259,10 +257,6 @@ fn left_out(workload: &Workload, offered: &Offered) -> Vec<LeftOut> {
         share: None,
     });
     verbs.chain(parts).collect()
-}
-
-fn reason_of(verb: Verb) -> &'static str {
-    native::LEFT_OUT.iter().find(|(left_out, _)| *left_out == verb).map_or("the door has no such verb", |(_, why)| why)
 }
 
 fn part_name(name: PartName) -> &'static str {

@@ -1,4 +1,4 @@
-//! The filling of mail files before a run: documents in the inbox of each user, over the native protocol.
+//! The filling of mail files before a run: documents in the inbox of each user, through its door.
 //!
 //! Messages are numbered over all mail files, and each has a stream of its own. So the contents depend neither on the
 //! order in which the mail files are filled nor on the server.
@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::content::{Content, ContentSize};
 use crate::door::StepError;
-use crate::door::native::NativeSettings;
-use crate::door::native::filling::{StoredMemo, fill_mail_file};
+use crate::door::choice::DoorSettings;
+use crate::door::native::filling::StoredMemo;
 use crate::plan::sizes;
 use crate::plan::stream::{Draw, Stream};
 use crate::workload::profile::SizeProfile;
@@ -86,20 +86,16 @@ pub struct FillError {
 /// # Errors
 ///
 /// The first error. The mail files are then filled in part.
-pub async fn fill(
-    settings: &Arc<NativeSettings>,
-    files: &MailFiles,
-    progress: &Arc<FillProgress>,
-) -> Result<(), FillError> {
+pub async fn fill(settings: &DoorSettings, files: &MailFiles, progress: &Arc<FillProgress>) -> Result<(), FillError> {
     let mut tasks = JoinSet::new();
     for filler in 0..FILLERS.min(files.users) {
-        let settings = Arc::clone(settings);
+        let settings = settings.clone();
         let files = files.clone();
         let progress = Arc::clone(progress);
         tasks.spawn(async move {
             for user in (1..=files.users).skip(filler as usize).step_by(FILLERS as usize) {
                 let memos = files.memos(user);
-                fill_mail_file(&settings, user, memos).await.map_err(|error| FillError { user, error })?;
+                settings.fill_mail_file(user, memos).await.map_err(|error| FillError { user, error })?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

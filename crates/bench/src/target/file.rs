@@ -4,6 +4,7 @@
 //! password (its first line), the certificate, and optionally the address of `/metrics` and the processes. Relative
 //! paths are resolved beside the file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,37 +12,52 @@ use std::path::{Path, PathBuf};
 use client::Trust;
 use serde::Deserialize;
 
-use super::{Target, TargetError, USERS_DEFAULT, is_loopback};
+use super::{Protocol, Target, TargetError, USERS_DEFAULT, is_loopback};
 use crate::population::people::UserNames;
 
 /// Maximum size of the file, of a certificate, and of the file with the password.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The keys of the file. Those of protocols that this version has no doors for are accepted.
+/// The keys of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TargetFile {
     native: Option<String>,
-    #[serde(rename = "imap")]
-    _imap: Option<String>,
-    #[serde(rename = "smtp")]
-    _smtp: Option<String>,
-    #[serde(rename = "lmtp")]
-    _lmtp: Option<String>,
-    #[serde(rename = "submission")]
-    _submission: Option<String>,
-    #[serde(rename = "pop3")]
-    _pop3: Option<String>,
-    #[serde(rename = "jmap")]
-    _jmap: Option<String>,
-    #[serde(rename = "lite")]
-    _lite: Option<String>,
+    imap: Option<String>,
+    smtp: Option<String>,
+    lmtp: Option<String>,
+    submission: Option<String>,
+    pop3: Option<String>,
+    jmap: Option<String>,
+    lite: Option<String>,
     users: Option<String>,
     password_file: PathBuf,
     certificate: PathBuf,
     metrics: Option<String>,
     #[serde(default)]
     processes: Vec<u32>,
+}
+
+impl TargetFile {
+    /// Returns the addresses by protocol.
+    fn addresses(&self) -> BTreeMap<Protocol, String> {
+        let addresses = [
+            (Protocol::Native, &self.native),
+            (Protocol::Imap, &self.imap),
+            (Protocol::Smtp, &self.smtp),
+            (Protocol::Lmtp, &self.lmtp),
+            (Protocol::Submission, &self.submission),
+            (Protocol::Pop3, &self.pop3),
+            (Protocol::Jmap, &self.jmap),
+            (Protocol::Lite, &self.lite),
+        ];
+        addresses.into_iter().filter_map(|(protocol, address)| Some((protocol, address.clone()?))).collect()
+    }
+}
+
+/// Returns `true` if an address is the path of a local socket.
+fn is_local_socket(address: &str) -> bool {
+    address.starts_with('/')
 }
 
 /// Whether servers on other machines are loaded.
@@ -62,10 +78,12 @@ pub fn load(path: &Path, remote: RemoteHosts) -> Result<Target, TargetError> {
     let refused = |reason: &str| TargetError::Contents { file: path.display().to_string(), reason: reason.to_owned() };
     let text = read_text(path)?;
     let file: TargetFile = toml::from_str(&text).map_err(|error| refused(&error.to_string()))?;
-    let native = file.native.ok_or_else(|| refused("native is missing: the address of the native protocol"))?;
-    let addresses = [Some(&native), file.metrics.as_ref()];
-    for address in addresses.into_iter().flatten() {
-        if remote == RemoteHosts::Refused && !is_loopback(address) {
+    let addresses = file.addresses();
+    if addresses.is_empty() {
+        return Err(refused("there is no address: native, imap, smtp, lmtp, submission, pop3, jmap or lite"));
+    }
+    for address in addresses.values().chain(&file.metrics) {
+        if remote == RemoteHosts::Refused && !is_local_socket(address) && !is_loopback(address) {
             return Err(TargetError::Remote(address.clone()));
         }
     }
@@ -78,7 +96,7 @@ pub fn load(path: &Path, remote: RemoteHosts) -> Result<Target, TargetError> {
         return Err(refused("the first line of password_file is empty"));
     }
     let trust = Trust::pinned(read_text(&beside(&file.certificate))?.as_bytes())?;
-    Ok(Target { native, trust, names, password, metrics: file.metrics, processes: file.processes })
+    Ok(Target { addresses, trust, names, password, metrics: file.metrics, processes: file.processes })
 }
 
 fn read_text(path: &Path) -> Result<String, TargetError> {
@@ -112,7 +130,7 @@ mod tests {
             let refusal = refusal(&format!("{text}\n{rest}"), "secret\n");
             assert!(refusal.contains(expected), "{refusal}");
         };
-        check("", "native is missing");
+        check("", "there is no address");
         check("nativ = \"127.0.0.1:1\"", "nativ");
         check("native = \"192.0.2.1:1352\"", "192.0.2.1:1352 is not on this machine; with --yes-load-it");
         check("native = \"127.0.0.1:1\"\nmetrics = \"192.0.2.1:80\"", "192.0.2.1:80");

@@ -1,7 +1,7 @@
 //! A server that the driver starts on a folder of its own, and ends.
 //!
-//! It listens on loopback only, on ports that it chooses. Only the native protocol and `/metrics` are served, and no
-//! mail leaves the machine. Passwords are hashed in the cheapest way: hashing is not what is measured. The process
+//! It listens on loopback only, on ports that it chooses. Only the native protocol, `/metrics` and the protocols of
+//! the door are served, and no mail leaves the machine. Passwords are hashed in the cheapest way: hashing is not what is measured. The process
 //! has a group of its own, so that Ctrl-C at the terminal reaches only the driver, which ends it.
 
 use std::collections::BTreeMap;
@@ -18,8 +18,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
 use super::system_random::SystemRandom;
-use super::{Target, TargetError, USERS_DEFAULT};
+use super::{Protocol, Target, TargetError, USERS_DEFAULT};
 use crate::population::people::UserNames;
+use crate::workload::Door;
 
 /// The longest time until a server is ready.
 const READY_TIME_MAX: Duration = Duration::from_secs(120);
@@ -37,17 +38,31 @@ const SETTINGS: &[&str] = &[
     "listen.admin=127.0.0.1:0",
     "listen.smtp=off",
     "listen.submission=off",
-    "listen.submission_tls=off",
     "listen.imap=off",
-    "listen.imap_tls=off",
     "listen.pop3=off",
-    "listen.pop3_tls=off",
     "listen.http=off",
-    "listen.https=off",
     "router.outbound=false",
     "directory.password_memory=8KiB",
     "directory.password_rounds=1",
 ];
+
+/// The listeners with TLS, by the protocols for which they are. Others than those of the door are off.
+const LISTENERS: &[(&str, &[Protocol])] = &[
+    ("imap_tls", &[Protocol::Imap]),
+    ("submission_tls", &[Protocol::Submission]),
+    ("pop3_tls", &[Protocol::Pop3]),
+    ("https", &[Protocol::Jmap, Protocol::Lite]),
+];
+
+/// Returns the protocols of a door, besides the native protocol and LMTP.
+fn protocols(door: Door) -> &'static [Protocol] {
+    match door {
+        Door::Native => &[],
+        Door::Imap => &[Protocol::Imap, Protocol::Submission, Protocol::Pop3],
+        Door::Jmap => &[Protocol::Jmap],
+        Door::Lite | Door::Full => &[Protocol::Lite],
+    }
+}
 
 /// What is started.
 #[derive(Debug, Clone)]
@@ -60,6 +75,8 @@ pub struct ServerOptions {
     pub settings: Vec<String>,
     /// The users who are created.
     pub users: u64,
+    /// The door of the workload.
+    pub door: Door,
 }
 
 /// A server that the driver has started. It is killed when this is dropped.
@@ -101,14 +118,13 @@ impl StartedServer {
         let child = command.spawn().map_err(|error| options.failed("serve", &error.to_string()))?;
         let mut server = Self { options, child };
         let listeners = server.wait_until_ready().await?;
-        let address = |name: &str| listeners.get(name).cloned();
-        let native = address("native").ok_or_else(|| server.options.failed("serve", "it has no native listener"))?;
+        let addresses = server.options.addresses(&listeners)?;
         let certificate = server.options.data().join("tls/certificate.pem");
         let pem = fs::read(&certificate).map_err(|source| TargetError::of_file(certificate.display(), source))?;
         let trust = Trust::pinned(&pem)?;
         let processes = vec![server.child.id()];
-        let metrics = address("admin");
-        Ok((server, Target { native, trust, names, password, metrics, processes }))
+        let metrics = listeners.get("admin").cloned();
+        Ok((server, Target { addresses, trust, names, password, metrics, processes }))
     }
 
     /// Returns the effective configuration, as the program prints it.
@@ -180,11 +196,49 @@ impl ServerOptions {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--data").arg(self.data());
-        for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {
-            command.args(["--set", setting]);
+        let own = SETTINGS.iter().map(|setting| (*setting).to_owned());
+        for setting in own.chain(self.listeners()).chain(self.settings.iter().cloned()) {
+            command.args(["--set", &setting]);
         }
         command.args(words).stdin(Stdio::null()).process_group(0);
         command
+    }
+
+    /// Returns the settings of the listeners that depend on the door.
+    fn listeners(&self) -> Vec<String> {
+        let wanted = protocols(self.door);
+        let mut settings: Vec<String> = LISTENERS
+            .iter()
+            .map(|(name, protocols)| {
+                let is_wanted = protocols.iter().any(|protocol| wanted.contains(protocol));
+                format!("listen.{name}={}", if is_wanted { "127.0.0.1:0" } else { "off" })
+            })
+            .collect();
+        if self.door == Door::Imap {
+            settings.push(format!("listen.lmtp={}", self.lmtp_socket().display()));
+        }
+        settings
+    }
+
+    /// Returns the socket for LMTP.
+    fn lmtp_socket(&self) -> PathBuf {
+        self.folder.join("lmtp.sock")
+    }
+
+    /// Returns the addresses of the protocols, from those of the listeners.
+    fn addresses(&self, listeners: &BTreeMap<String, String>) -> Result<BTreeMap<Protocol, String>, TargetError> {
+        let missing = |name: &str| self.failed("serve", &format!("it has no listener {name}"));
+        let address = |name: &str| listeners.get(name).cloned().ok_or_else(|| missing(name));
+        let mut addresses = BTreeMap::from([(Protocol::Native, address("native")?)]);
+        for protocol in protocols(self.door) {
+            for (name, _) in LISTENERS.iter().filter(|(_, protocols)| protocols.contains(protocol)) {
+                addresses.insert(*protocol, address(name)?);
+            }
+        }
+        if self.door == Door::Imap {
+            addresses.insert(Protocol::Lmtp, self.lmtp_socket().display().to_string());
+        }
+        Ok(addresses)
     }
 
     fn failed(&self, command: &str, reason: &str) -> TargetError {
@@ -276,6 +330,7 @@ mod tests {
             folder: folder.path().join("run"),
             settings: Vec::new(),
             users: 1,
+            door: Door::Native,
         };
         let error = StartedServer::start(options.clone()).await.expect_err("it fails").to_string();
         assert!(error.starts_with("/bin/false domain add bench.test:"), "{error}");

@@ -1,0 +1,101 @@
+//! The choice between the doors: the one that a workload wants, its settings, and the door of each user.
+
+use std::sync::Arc;
+
+use super::native::filling::StoredMemo;
+use super::native::{self, NativeDoor, NativeSettings};
+use super::{Door, Offered, Reply, StepError};
+use crate::plan::steps::PlanAction;
+use crate::workload;
+use crate::workload::verb::Verb;
+
+/// What a door performs, and what it does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoorOffer {
+    /// The verbs that it performs.
+    pub offered: Offered,
+    /// The verbs that it does not perform, with the reason.
+    pub left_out: &'static [(Verb, &'static str)],
+}
+
+impl DoorOffer {
+    /// Returns what the door of a workload performs, or `None` if this version does not have the door.
+    pub fn of(door: workload::Door) -> Option<Self> {
+        match door {
+            workload::Door::Native => Some(Self { offered: native::offered(), left_out: native::LEFT_OUT }),
+            workload::Door::Imap | workload::Door::Jmap | workload::Door::Lite | workload::Door::Full => None,
+        }
+    }
+
+    /// Returns why a verb is left out.
+    pub fn reason(&self, verb: Verb) -> &'static str {
+        let reason = self.left_out.iter().find(|(left_out, _)| *left_out == verb);
+        reason.map_or("the door has no such verb", |(_, reason)| reason)
+    }
+}
+
+/// What the doors of all users of a run share.
+#[derive(Debug, Clone)]
+pub enum DoorSettings {
+    /// The native protocol.
+    Native(Arc<NativeSettings>),
+}
+
+impl DoorSettings {
+    /// Creates the door of a user, which is not connected.
+    pub fn door(&self, user: u64) -> UserDoor {
+        match self {
+            Self::Native(settings) => UserDoor::Native(NativeDoor::new(settings, user)),
+        }
+    }
+
+    /// Adds messages to the inbox of a user, in order, and creates the mail file if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The first call that failed.
+    pub async fn fill_mail_file(
+        &self,
+        user: u64,
+        memos: impl Iterator<Item = StoredMemo> + Send,
+    ) -> Result<(), StepError> {
+        match self {
+            Self::Native(settings) => native::filling::fill_mail_file(settings, user, memos).await,
+        }
+    }
+}
+
+/// The door of a user.
+#[derive(Debug)]
+pub enum UserDoor {
+    /// The native protocol.
+    Native(NativeDoor),
+}
+
+impl Door for UserDoor {
+    type Action = PlanAction;
+
+    async fn log_in(&mut self) -> Result<Reply, StepError> {
+        match self {
+            Self::Native(door) => door.log_in().await,
+        }
+    }
+
+    async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        match self {
+            Self::Native(door) => door.perform(action).await,
+        }
+    }
+
+    async fn log_out(&mut self) {
+        match self {
+            Self::Native(door) => door.log_out().await,
+        }
+    }
+
+    fn disconnect(&mut self) {
+        match self {
+            Self::Native(door) => door.disconnect(),
+        }
+    }
+}
