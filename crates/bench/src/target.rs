@@ -2,11 +2,12 @@
 //!
 //! [`server`] starts a server on a folder of its own and ends it; [`file`](mod@file) reads the file that describes a
 //! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, and
-//! [`metrics`] what the server counts.
+//! [`metrics`] what the server counts; [`queue`] waits until its queue is empty.
 
 pub mod file;
 pub mod metrics;
 pub mod process;
+pub mod queue;
 pub mod server;
 pub mod system_random;
 
