@@ -58,6 +58,12 @@ impl State {
         }
     }
 
+    /// Returns the state of a name, or `None` if there is no such state.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let states = [Self::Valid, Self::Overloaded, Self::NotValid, Self::NotSteady, Self::Failed, Self::BrokenOff];
+        states.into_iter().find(|state| state.name() == name)
+    }
+
     /// Returns the exit code of the program.
     pub fn exit_code(self) -> u8 {
         match self {

@@ -22,6 +22,11 @@ impl MachineState {
         Self { load: processes.load().unwrap_or(0.0), swapped_pages: processes.swapped_pages() }
     }
 
+    /// Returns the state for another run: its load is that before the first run, because a run is a load itself.
+    pub fn at_begin_of_run(&self) -> Self {
+        Self { load: self.load, swapped_pages: Processes::default().swapped_pages() }
+    }
+
     /// Returns `true` if the machine has swapped since the state was read.
     pub fn has_swapped(&self) -> bool {
         let now = Processes::default().swapped_pages();

@@ -1,0 +1,117 @@
+//! The options of all commands that play workloads: pace, population, server, and where the report goes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bench::driver::options::RunOptions;
+use bench::engine::pace::Pace;
+use bench::workload::limits::DOCUMENTS_MAX;
+use bench::workload::units::parse_duration;
+use clap::Args;
+
+/// How a workload is played, and against which server.
+#[derive(Debug, Args)]
+pub struct PlayOptions {
+    /// Sets a parameter of the workload; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Divides iterations, jitter, pauses, interval, settling and measured interval, but no time limit and no size.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    speedup: f64,
+    /// From the connection of one user to that of the next, at speed 1.
+    #[arg(long, value_name = "DURATION", default_value = "1 s", value_parser = duration)]
+    interval: Duration,
+    /// Begins a pause when the answer has come, as Server.Load does.
+    #[arg(long, conflicts_with = "unpaced")]
+    closed: bool,
+    /// Begins each step when the previous one has ended, without pauses.
+    #[arg(long)]
+    unpaced: bool,
+    /// The seed of plan and population.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The users from which recipients are drawn.
+    #[arg(long, value_name = "A-B", value_parser = range)]
+    recipients: Option<[u64; 2]>,
+    /// Fills each mail file with so many documents, instead of those of the workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=DOCUMENTS_MAX))]
+    documents: Option<u64>,
+    /// Makes messages and documents smaller by this factor, which is at most 1.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    size_scale: f64,
+    /// The longest time of a step, from its real start.
+    #[arg(long, value_name = "DURATION", default_value = "60 s", value_parser = duration)]
+    timeout: Duration,
+    /// The longest sample.
+    #[arg(long, value_name = "DURATION", default_value = "10 s", value_parser = duration)]
+    sample: Duration,
+    /// The longest time until the steady state; default: interval × users + 3 iterations + 10 min.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    steady_limit: Option<Duration>,
+    /// The longest time for the last steps.
+    #[arg(long, value_name = "DURATION", default_value = "1 min", value_parser = duration)]
+    cool_down: Duration,
+    /// The program of the server; default: doublet beside this program.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "target")]
+    pub server: Option<PathBuf>,
+    /// A setting of the server that is started; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "target")]
+    pub server_set: Vec<String>,
+    /// The folder below which the data folder is created; default: that of the system for temporary files.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "target")]
+    folder: Option<PathBuf>,
+    /// Keeps the data folder.
+    #[arg(long, conflicts_with = "target")]
+    pub keep: bool,
+    /// Drives the server that this file (TOML) describes, instead of starting one. Its users must exist; their mail
+    /// files are filled nevertheless: give --documents 0 if they are filled already.
+    #[arg(long, value_name = "FILE")]
+    pub target: Option<PathBuf>,
+    /// Loads a server on another machine.
+    #[arg(long)]
+    pub yes_load_it: bool,
+    /// The folder in which the directory of the report is created.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub out: PathBuf,
+}
+
+impl PlayOptions {
+    /// Returns the folder below which the data folder is created.
+    pub fn data_folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// Returns the options of a run with these users; those of the workload if there are none.
+    pub fn run_options(&self, users: &[u64]) -> RunOptions {
+        RunOptions {
+            set: self.set.clone(),
+            users: (!users.is_empty()).then(|| users.to_vec()),
+            seed: self.seed,
+            speedup: self.speedup,
+            interval_us: u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX),
+            pace: match (self.closed, self.unpaced) {
+                (true, _) => Pace::Closed,
+                (_, true) => Pace::Unpaced,
+                _ => Pace::Timetable,
+            },
+            recipients: self.recipients,
+            documents: self.documents,
+            size_scale: self.size_scale,
+            time_limit: self.timeout,
+            sample: self.sample,
+            steady_limit: self.steady_limit,
+            cool_down: self.cool_down,
+        }
+    }
+}
+
+/// Parses a duration of the command line.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let micros = parse_duration(text).ok_or_else(|| "not a duration such as \"500 ms\"".to_owned())?;
+    Ok(Duration::from_micros(micros))
+}
+
+fn range(text: &str) -> std::result::Result<[u64; 2], String> {
+    let range = text.split_once('-').and_then(|(first, last)| Some([first.parse().ok()?, last.parse().ok()?]));
+    range.filter(|[first, last]| *first >= 1 && first <= last).ok_or_else(|| "not a range such as 1-1000".to_owned())
+}

@@ -1,0 +1,267 @@
+//! A server that is filled once, and the runs that are played against it.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use base::Timestamp;
+use bench::compare::spreads::Spreads;
+use bench::driver::observer::RunRecord;
+use bench::driver::outcome::{RunFacts, report, samples, title};
+use bench::driver::play::{LogFile, Stage, door_settings, play_run, populate};
+use bench::driver::prepare::PreparedRun;
+use bench::engine::run::{Outcome, StopRequest};
+use bench::report::directory::{ReportDirectory, directory_name};
+use bench::report::model::Report;
+use bench::report::samples::SampleValue;
+use bench::report::verdict::State;
+use bench::target::file::{self, RemoteHosts};
+use bench::target::queue::{self, QueueState};
+use bench::target::server::{ServerOptions, StartedServer};
+use bench::target::system_random::SystemRandom;
+use bench::target::{Target, TargetError};
+use bench::wall_clock;
+use tokio::sync::watch;
+
+use super::REFUSED_EXIT_CODE;
+use super::facts::{self, MachineState};
+use super::interrupts::Interrupts;
+use super::options::PlayOptions;
+use crate::arguments::Result;
+
+/// The time between two looks at the queue of a server.
+const QUEUE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The server of a session.
+pub struct OpenTarget {
+    /// The server.
+    target: Target,
+    /// The process, if the driver has started it.
+    server: Option<StartedServer>,
+}
+
+/// Runs that are played on this machine.
+pub struct PlaySession<'a> {
+    options: &'a PlayOptions,
+    workers: usize,
+    started: Timestamp,
+    /// The machine before the first run.
+    before: MachineState,
+    open_files_max: Option<u64>,
+    interrupts: Interrupts,
+}
+
+/// A run that has ended.
+pub struct PlayedRun {
+    /// Its report.
+    pub report: Report,
+    /// Its samples.
+    pub samples: Vec<SampleValue>,
+}
+
+/// What is known when a run begins.
+struct RunBegin {
+    started: Timestamp,
+    machine: MachineState,
+    is_started_server: bool,
+}
+
+/// Starts or finds the server, fills its mail files for a run, works with it, and ends the server that was started.
+/// Returns the exit code of the work.
+pub fn begin(
+    options: &PlayOptions,
+    run: &PreparedRun,
+    work: impl AsyncFnOnce(&mut PlaySession<'_>, &mut OpenTarget) -> Result<ExitCode>,
+) -> Result<ExitCode> {
+    let open_files_max = facts::raise_open_files();
+    let needed = run.plan.users().saturating_add(facts::OTHER_FILES);
+    if let Some(permitted) = open_files_max.filter(|permitted| *permitted < needed) {
+        return Err(format!("{needed} open files are needed, and the system permits {permitted}").into());
+    }
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let mut session = PlaySession {
+            options,
+            workers,
+            started: wall_clock::now(),
+            before: MachineState::read(),
+            open_files_max,
+            interrupts: Interrupts::new()?,
+        };
+        session.work(run, work).await
+    });
+    match ended {
+        Err(error) if matches!(error.downcast_ref(), Some(TargetError::Remote(_))) => {
+            eprintln!("doublet-bench: {error}");
+            Ok(ExitCode::from(REFUSED_EXIT_CODE))
+        }
+        ended => ended,
+    }
+}
+
+impl PlaySession<'_> {
+    /// Returns when the session began.
+    pub fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    /// Waits until the server of a session has sent its mail, if it tells how much there is. Returns `false` if the
+    /// session is broken off before.
+    pub async fn wait_for_empty_queue(&mut self, open: &OpenTarget) -> bool {
+        let Some(address) = &open.target.metrics else { return true };
+        match self.or_interrupted(queue::wait_until_empty(address, QUEUE_LOOK_INTERVAL)).await {
+            None => return false,
+            Some(QueueState::Empty) => {}
+            Some(QueueState::Unknown) => print_progress("the server does not tell how much mail is in its queue"),
+            Some(QueueState::Messages(count)) => print_progress(&format!("{count} messages are still in the queue")),
+        }
+        true
+    }
+
+    /// Waits for some work, or returns `None` if the session is broken off before it has ended.
+    pub async fn or_interrupted<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            result = work => Some(result),
+            () = self.interrupts.next() => None,
+        }
+    }
+
+    /// Plays a run, and writes its report into a directory.
+    pub async fn play(
+        &mut self,
+        run: &PreparedRun,
+        open: &mut OpenTarget,
+        directory: &ReportDirectory,
+        started: Timestamp,
+    ) -> Result<PlayedRun> {
+        let settings = door_settings(run, &open.target, SystemRandom::open()?)?;
+        directory.write("workload.toml", &run.text)?;
+        if let Some(server) = &open.server {
+            directory.write("server.toml", &server.configuration()?)?;
+        }
+        let begin =
+            RunBegin { started, machine: self.before.at_begin_of_run(), is_started_server: open.server.is_some() };
+        let (sender, stop) = watch::channel(StopRequest::None);
+        let stage = Stage {
+            server: open.server.as_mut(),
+            processes: open.target.processes.clone(),
+            metrics: open.target.metrics.clone(),
+            workers: self.workers,
+            stop,
+        };
+        let log = directory.create_histograms()?;
+        let (outcome, record) = tokio::select! {
+            played = play_run(run, &settings, log, stage, print_progress) => played?,
+            never = self.interrupts.forward(&sender) => match never {},
+        };
+        let facts = self.facts(directory, &outcome, record, &begin)?;
+        let report = report(run, &outcome, &facts);
+        let samples = samples(&facts.record.borders, facts.machine.cores);
+        directory.write_report(&report, &samples)?;
+        Ok(PlayedRun { report, samples })
+    }
+
+    async fn work(
+        &mut self,
+        run: &PreparedRun,
+        work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
+        print_progress(&title(run));
+        let Some(path) = &self.options.target else {
+            return self.work_on_own_server(run, work).await;
+        };
+        let remote = if self.options.yes_load_it { RemoteHosts::Loaded } else { RemoteHosts::Refused };
+        let mut open = OpenTarget { target: file::load(path, remote)?, server: None };
+        self.fill_and_work(run, &mut open, work).await
+    }
+
+    async fn work_on_own_server(
+        &mut self,
+        run: &PreparedRun,
+        work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
+        let options = self.server_options(run)?;
+        print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
+        let folder = options.folder.clone();
+        let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
+            fs::remove_dir_all(&folder)?;
+            return Ok(broken_off_before_the_run());
+        };
+        let (server, target) = started?;
+        let mut open = OpenTarget { target, server: Some(server) };
+        let ended = self.fill_and_work(run, &mut open, work).await;
+        if let Some(server) = open.server {
+            server.stop().await;
+        }
+        if self.options.keep {
+            print_progress(&format!("the data folder is kept: {}", folder.display()));
+        } else {
+            fs::remove_dir_all(&folder)?;
+        }
+        ended
+    }
+
+    async fn fill_and_work(
+        &mut self,
+        run: &PreparedRun,
+        open: &mut OpenTarget,
+        work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
+        let settings = door_settings(run, &open.target, SystemRandom::open()?)?;
+        match self.or_interrupted(populate(run, &settings, print_progress)).await {
+            Some(filled) => filled?,
+            None => return Ok(broken_off_before_the_run()),
+        }
+        work(self, open).await
+    }
+
+    fn server_options(&self, run: &PreparedRun) -> Result<ServerOptions> {
+        let program = match &self.options.server {
+            Some(program) => program.clone(),
+            None => std::env::current_exe()?.with_file_name("doublet"),
+        };
+        let workload = run.plan.workload();
+        let mut settings = Vec::new();
+        if !workload.mailbox.full_text {
+            settings.push("full_text.new_mail_files=off".to_owned());
+        }
+        settings.extend(self.options.server_set.iter().cloned());
+        let name = directory_name(&workload.name, self.started, run.options.seed);
+        let folder: PathBuf = self.options.data_folder().join(format!("doublet-bench-{name}"));
+        Ok(ServerOptions { program, folder, settings, users: run.plan.users(), door: workload.door })
+    }
+
+    fn facts(
+        &self,
+        directory: &ReportDirectory,
+        outcome: &Outcome<LogFile>,
+        record: RunRecord,
+        begin: &RunBegin,
+    ) -> Result<RunFacts> {
+        let measured: Vec<_> = outcome.levels.iter().map(|level| level.times.measured.clone()).collect();
+        let log = BufReader::new(fs::File::open(directory.histograms())?);
+        Ok(RunFacts {
+            started: begin.started,
+            command: facts::command_line(std::env::args()),
+            is_out_of_files: self.open_files_max.is_some_and(|max| record.open_files_max >= max),
+            record,
+            machine: begin.machine.machine(self.options.data_folder()),
+            memory_bytes_max: facts::memory_bytes_max(),
+            has_swapped: begin.machine.has_swapped(),
+            is_started_server: begin.is_started_server,
+            spreads: Spreads::read(log, &measured)?,
+        })
+    }
+}
+
+fn broken_off_before_the_run() -> ExitCode {
+    eprintln!("doublet-bench: broken off before the run; there is no report");
+    ExitCode::from(State::BrokenOff.exit_code())
+}
+
+fn print_progress(text: &str) {
+    eprintln!("{text}");
+}
