@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
+use crate::max_users_command::MaxUsersCommand;
 use crate::report_command::ReportOptions;
 use crate::run_command::RunCommand;
 use crate::timetable_command::TimetableOptions;
@@ -30,6 +31,8 @@ pub enum Command {
     Timetable(TimetableOptions),
     /// Plays a workload against a server, and writes a report.
     Run(Box<RunCommand>),
+    /// Searches for the largest number of users at which the server answers in time.
+    MaxUsers(Box<MaxUsersCommand>),
     /// Writes the pages of a report again, from its raw data.
     Report(ReportOptions),
     /// Prints stored runs beside each other: baseline, new and change of each row and verb.
@@ -119,6 +122,11 @@ mod tests {
         assert!(refused("doublet-bench run n8mail --recipients 5-1").contains("not a range"));
         assert!(refused("doublet-bench run n8mail --timeout 5").contains("not a duration"));
         assert!(matches!(parse("doublet-bench run n8mail --users 10,20 --speedup 60 --closed"), Ok(Command::Run(_))));
+        assert!(refused("doublet-bench max-users n8mail --users 5").contains("--users"));
+        assert!(refused("doublet-bench max-users n8mail --from 0").contains("0 is not in 1..=200000"));
+        assert!(refused("doublet-bench max-users n8mail --limit 1").contains("not a duration"));
+        let line = "doublet-bench max-users n8mail --from 50 --to 400 --limit 500ms --speedup 60 --json";
+        assert!(matches!(parse(line), Ok(Command::MaxUsers(_))), "{line}");
         assert!(refused("doublet-bench compare one").contains("values required"));
         assert!(matches!(parse("doublet-bench compare one two three --anyway"), Ok(Command::Compare(_))));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));

@@ -18,6 +18,7 @@ mod compare_command;
 mod corpus;
 mod idle;
 mod imap_client;
+mod max_users_command;
 mod measurements;
 mod mix;
 mod native;
@@ -50,6 +51,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
         Command::Run(command) => return run_command::run(&command),
+        Command::MaxUsers(command) => return max_users_command::run(&command),
         Command::Report(options) => return report_command::run(&options),
         Command::Compare(options) => return compare_command::run(&options),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,

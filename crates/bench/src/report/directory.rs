@@ -29,6 +29,17 @@ impl ReportDirectory {
         Ok(Self { path })
     }
 
+    /// Creates the directory of a further report in this one.
+    ///
+    /// # Errors
+    ///
+    /// If the directory exists or cannot be created.
+    pub fn create_below(&self, name: &str) -> io::Result<Self> {
+        let path = self.path.join(name);
+        DirBuilder::new().create(&path)?;
+        Ok(Self { path })
+    }
+
     /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path

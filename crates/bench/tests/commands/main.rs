@@ -1,6 +1,7 @@
-//! The commands `check`, `timetable`, `compare` and `report` as a stranger calls them: output and exit codes.
+//! The commands `check`, `timetable`, `max-users`, `compare` and `report` as a stranger calls them: output and exit codes.
 
 mod compare;
+mod max_users;
 mod report;
 mod stored_report;
 
