@@ -8,5 +8,6 @@
 
 pub mod content;
 pub mod fill;
+pub mod language;
 pub mod people;
 pub mod text;
