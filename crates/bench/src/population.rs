@@ -1,13 +1,15 @@
 //! The population: the people of a run, the contents of messages and documents, and the filling of mail files.
 //!
-//! [`people`], [`text`] and [`content`] are pure: the same seed gives the same bytes on every machine. [`fill`] writes
-//! them through the native protocol.
-//!
-//! Not here yet: masters and their copies, the manifest of a data folder, texts in several languages, kinds of
-//! attachments, and messages that arrive over LMTP.
+//! The contents are pure: the same seed gives the same bytes on every machine. [`language`] has words and names,
+//! [`text`] sentences, [`attachment`] files; [`content`] makes letters of them, and [`message`] messages (RFC 5322) of
+//! letters. [`people`] are the users and their names. [`memos`] says what the mail files have, and [`fill`] writes that
+//! through the native protocol.
 
+pub mod attachment;
 pub mod content;
 pub mod fill;
 pub mod language;
+pub mod memos;
+pub mod message;
 pub mod people;
 pub mod text;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::native::filling::StoredMemo;
 use super::native::{self, NativeDoor, NativeSettings};
 use super::{Door, Offered, Reply, StepError};
 use crate::plan::steps::PlanAction;
+use crate::population::memos::StoredMemo;
 use crate::workload;
 use crate::workload::verb::Verb;
 

@@ -16,7 +16,7 @@ use super::prepare::{PreparedRun, transactions_by_verb};
 use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
 use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
-use crate::population::fill::MailFiles;
+use crate::population::memos::MailFiles;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{

@@ -16,7 +16,7 @@ use crate::engine::run::{LEVELS_MAX, RunSettings};
 use crate::engine::user::{SessionRule, UserRules};
 use crate::plan::Plan;
 use crate::plan::steps::verb_index;
-use crate::population::fill::MailFiles;
+use crate::population::memos::MailFiles;
 use crate::record::log::Labels;
 use crate::report::model::LeftOut;
 use crate::workload::action::{Action, Sender};

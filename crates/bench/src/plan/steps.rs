@@ -14,6 +14,7 @@ use super::timetable::{Cursor, PlannedStep as TimetableStep, key_of};
 use super::{Plan, sizes};
 use crate::door::Offered;
 use crate::engine::steps::{PlannedStep, StepSource};
+use crate::population::content::{Answered, Content, ContentRequest, ContentSize, Purpose};
 use crate::record::histograms::VerbIndex;
 use crate::workload::Workload;
 use crate::workload::action::{Action, Size};
@@ -147,6 +148,24 @@ impl PlanAction {
                 *sizes::draw(profile, &mut self.stream(Draw::Size))
             }
         }
+    }
+
+    /// Generates what the user writes: a message or document of a size, which is made smaller by the factor `scale`.
+    pub fn content(&self, purpose: Purpose, size: &Size, scale: f64, answered: Option<Answered>) -> Content {
+        let kinds = match size {
+            Size::Profile(name) => self.workload().profiles[name].kinds.as_slice(),
+            Size::Bytes(_) => &[],
+        };
+        let request = ContentRequest {
+            seed: self.plan.seed(),
+            author: self.user,
+            reader: None,
+            purpose,
+            size: ContentSize::scaled(&self.size(size), scale),
+            kinds,
+            answered,
+        };
+        Content::generate(&mut self.stream(Draw::Content).into_numbers(), &request)
     }
 
     fn class(&self) -> &Class {

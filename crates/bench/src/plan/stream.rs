@@ -30,8 +30,12 @@ pub enum Draw {
     Size = 10,
     /// Subject, body and attachments.
     Content = 11,
+    /// A person of the population.
+    Person = 20,
     /// A message of the population.
     Message = 21,
+    /// A file of the attachment pool.
+    PoolFile = 22,
 }
 
 /// A stream of numbers that its key determines.
@@ -108,8 +112,8 @@ mod tests {
     fn draws_have_the_numbers_of_the_page() {
         let of_user = [Draw::Start, Draw::Phase, Draw::Jitter, Draw::Pause, Draw::Document, Draw::Attachment];
         let of_step = [Draw::Recipients, Draw::Names, Draw::Words, Draw::Size, Draw::Content, Draw::Message];
-        let draws = of_user.into_iter().chain(of_step);
-        for (draw, expected) in draws.zip([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 21]) {
+        let draws = of_user.into_iter().chain(of_step).chain([Draw::Person, Draw::PoolFile]);
+        for (draw, expected) in draws.zip([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 21, 20, 22]) {
             let mut stream = Stream::new(1, draw, [1, 0, 0]);
             let stored = FIRST_NUMBERS.iter().find(|(number, _, _)| *number == expected).expect("a stored number");
             assert_eq!(stream.below(u64::MAX), ((u128::from(stored.1) * u128::from(u64::MAX)) >> 64) as u64);

@@ -1,29 +1,39 @@
 //! The content of a message or document: subject, body and attachment, from numbers.
 //!
-//! All attachments are random bytes, which no compression makes smaller.
+//! A body is a letter: greeting, paragraphs, closing, the name of the author, and a reference; an answer also quotes.
+//! The reference has the first number of the stream, so no two streams with different states give equal bodies. A body
+//! that is too small for a letter has words and the reference; none is smaller than a reference.
+//!
+//! The parts that do not depend on the size are drawn first. So the same stream with another size gives a body that
+//! begins alike.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+mod body;
 
-use super::text;
+use super::attachment::{Attachment, AttachmentPool};
+use super::language::Language;
+use super::people::Person;
+use super::text::TextWriter;
 use crate::random::SplitMix64;
-use crate::workload::profile::SizeRow;
+use crate::workload::profile::{Kind, SizeRow};
+use body::BodyWriter;
 
-/// The name of the file that is attached.
-pub const FILE_NAME: &str = "attachment.bin";
-/// The media type of the file that is attached.
-pub const MEDIA_TYPE: &str = "application/octet-stream";
-
-const SUBJECT_BYTES: usize = 30;
-/// The bytes in a line of base64.
-const BASE64_LINE_BYTES: usize = 57;
-/// The boundary between the parts of a message. No text has it, because texts are words.
-const BOUNDARY: &str = "=_bench_part";
+/// The characters of references: five bits each, without those that look alike.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// The length of a reference.
+const REFERENCE_LENGTH: usize = 13;
+/// The largest part of a body that a quotation takes: one of so many.
+const QUOTATION_PART: usize = 3;
+/// The largest text that is quoted.
+pub const QUOTATION_BYTES_MAX: usize = 600;
+/// The prefix of the subject of an answer.
+const ANSWER_PREFIX: &str = "Re: ";
+/// In percent of the messages whose author does not write English by nature: those in English.
+const ENGLISH_PERCENT: usize = 25;
 
 /// The size of a message or document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentSize {
-    /// The size of the body.
+    /// The size of the body, of all its forms together.
     pub body_bytes: usize,
     /// The size of the attachment, or 0 for none.
     pub attachment_bytes: usize,
@@ -40,103 +50,184 @@ impl ContentSize {
     }
 }
 
+/// In which forms a content has its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BodyForm {
+    /// As plain text.
+    Plain,
+    /// As HTML.
+    Html,
+    /// Both, for the reader to choose.
+    Alternative,
+}
+
+/// What a content is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A message, whose body has one or both forms.
+    Message,
+    /// A document, whose body has one form.
+    Document,
+}
+
+impl Purpose {
+    /// Draws a form. The shares are assumed.
+    fn draw_form(self, numbers: &mut SplitMix64) -> BodyForm {
+        match (numbers.below(100), self) {
+            (0..=29, _) => BodyForm::Plain,
+            (30..=54, _) | (_, Self::Document) => BodyForm::Html,
+            (_, Self::Message) => BodyForm::Alternative,
+        }
+    }
+}
+
+/// What is generated.
+#[derive(Debug, Clone)]
+pub struct ContentRequest<'a> {
+    /// The seed of the run, for persons and the pool of attachments.
+    pub seed: u64,
+    /// The number of the person who writes.
+    pub author: u64,
+    /// The number of the person to whom it is written, if it is known. Otherwise the greeting has a drawn name.
+    pub reader: Option<u64>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The size.
+    pub size: ContentSize,
+    /// The kinds of attachments, as [`AttachmentPool`] has them.
+    pub kinds: &'a [Kind],
+    /// What it answers.
+    pub answered: Option<Answered>,
+}
+
+/// A message that is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Its subject.
+    pub subject: String,
+    /// What of it is quoted, in lines that end in CRLF. May be empty.
+    pub text: String,
+    /// The name of its author.
+    pub author: String,
+    /// Its date, as the quotation says it.
+    pub date: String,
+}
+
 /// What a message or document says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// The subject.
     pub subject: String,
-    /// The body, in lines that end in CRLF.
+    /// The name of the author.
+    pub author: String,
+    /// The language.
+    pub language: Language,
+    /// The number that no other content has.
+    pub reference: String,
+    /// In which forms the body is sent.
+    pub form: BodyForm,
+    /// The body as plain text, in lines that end in CRLF.
     pub body: String,
-    /// The content of the file that is attached, if there is one.
-    pub attachment: Option<Vec<u8>>,
+    /// The body as HTML, in lines that end in CRLF; empty for [`BodyForm::Plain`].
+    pub html: String,
+    /// The file that is attached, if there is one.
+    pub attachment: Option<Attachment>,
+}
+
+/// A content without its body.
+struct Head {
+    language: Language,
+    reference: String,
+    form: BodyForm,
+    subject: String,
+    greeting: String,
+    closing: &'static str,
+    attachment: Option<Attachment>,
 }
 
 impl Content {
-    /// Generates a content of a size.
-    pub fn generate(numbers: &mut SplitMix64, size: ContentSize) -> Self {
-        let subject = text::line(numbers, SUBJECT_BYTES);
-        let body = text::prose(numbers, size.body_bytes);
-        let attachment = (size.attachment_bytes > 0).then(|| {
-            let mut bytes = Vec::with_capacity(size.attachment_bytes + 8);
-            while bytes.len() < size.attachment_bytes {
-                bytes.extend(numbers.number().to_le_bytes());
-            }
-            bytes.truncate(size.attachment_bytes);
-            bytes
-        });
-        Self { subject, body, attachment }
+    /// Generates a content.
+    pub fn generate(numbers: &mut SplitMix64, request: &ContentRequest<'_>) -> Self {
+        let author = Person::new(request.seed, request.author);
+        let head = Head::draw(numbers, request, &author);
+        let mut writer = BodyWriter::new(head.form, head.language);
+        let end = [head.closing.to_owned(), author.name.clone(), format!("Ref. {}", head.reference)];
+        writer.write(numbers, request, &head.greeting, &end);
+        Self {
+            subject: head.subject,
+            author: author.name,
+            language: head.language,
+            reference: head.reference,
+            form: head.form,
+            body: writer.plain,
+            html: writer.html,
+            attachment: head.attachment,
+        }
     }
 
-    /// Returns the content as a message (RFC 5322) without a date and a message id, which the server adds.
-    pub fn message(&self, from: &str, to: &[String]) -> Vec<u8> {
-        let mut text = format!("From: <{from}>\r\nTo: ");
-        for (index, address) in to.iter().enumerate() {
-            text.push_str(if index > 0 { ",\r\n <" } else { "<" });
-            text.push_str(address);
-            text.push('>');
+    /// Returns what an answer to a content needs, and what it quotes: the beginning of the text. The stream and the
+    /// request are those of the answered content, whose attachment is not generated.
+    pub fn answered(numbers: &mut SplitMix64, request: &ContentRequest<'_>, date: String) -> Answered {
+        let author = Person::new(request.seed, request.author);
+        let head = Head::draw(
+            numbers,
+            &ContentRequest { size: request.size.without_attachment(), ..request.clone() },
+            &author,
+        );
+        let room = QUOTATION_BYTES_MAX.min(request.size.body_bytes / QUOTATION_PART);
+        let mut text = String::new();
+        if room > 0 {
+            TextWriter::new(numbers, head.language).paragraph(&mut text, room);
         }
-        text.push_str(&format!("\r\nSubject: {}\r\nMIME-Version: 1.0\r\n", self.subject));
-        let plain = "Content-Type: text/plain; charset=utf-8\r\n\r\n";
-        let Some(attachment) = &self.attachment else {
-            text.push_str(plain);
-            text.push_str(&self.body);
-            return text.into_bytes();
-        };
-        text.push_str(&format!("Content-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\r\n\r\n"));
-        text.push_str(&format!("--{BOUNDARY}\r\n{plain}{}\r\n--{BOUNDARY}\r\n", self.body));
-        text.push_str(&format!("Content-Type: {MEDIA_TYPE}\r\nContent-Transfer-Encoding: base64\r\n"));
-        text.push_str(&format!("Content-Disposition: attachment; filename=\"{FILE_NAME}\"\r\n\r\n"));
-        text.reserve(attachment.len() / 2 * 3);
-        for line in attachment.chunks(BASE64_LINE_BYTES) {
-            STANDARD.encode_string(line, &mut text);
-            text.push_str("\r\n");
-        }
-        text.push_str(&format!("--{BOUNDARY}--\r\n"));
-        text.into_bytes()
+        Answered { subject: head.subject, text, author: author.name, date }
     }
+}
+
+impl ContentSize {
+    fn without_attachment(self) -> Self {
+        Self { attachment_bytes: 0, ..self }
+    }
+}
+
+impl Head {
+    fn draw(numbers: &mut SplitMix64, request: &ContentRequest<'_>, author: &Person) -> Self {
+        let reference = reference(numbers.number());
+        let language = if numbers.below(100) < ENGLISH_PERCENT { Language::English } else { author.language };
+        let form = request.purpose.draw_form(numbers);
+        let vocabulary = language.vocabulary();
+        let drawn_subject = TextWriter::new(numbers, language).subject();
+        let drawn_reader = TextWriter::new(numbers, language).name();
+        let reader = request.reader.map_or(drawn_reader, |reader| Person::new(request.seed, reader).name);
+        let greeting = numbers.pick(&vocabulary.greetings).replace("{}", &reader);
+        let closing = *numbers.pick(&vocabulary.closings);
+        let own = numbers.number();
+        let subject = match &request.answered {
+            Some(answered) => answer_subject(&answered.subject),
+            None => drawn_subject,
+        };
+        let attachment = (request.size.attachment_bytes > 0).then(|| {
+            let pool = AttachmentPool { seed: request.seed, kinds: request.kinds };
+            pool.draw(&mut SplitMix64::new(own), request.size.attachment_bytes)
+        });
+        Self { language, reference, form, subject, greeting, closing, attachment }
+    }
+}
+
+/// Returns the subject of an answer.
+pub fn answer_subject(subject: &str) -> String {
+    if subject.starts_with(ANSWER_PREFIX) { subject.to_owned() } else { format!("{ANSWER_PREFIX}{subject}") }
+}
+
+/// Returns the reference of the content that a stream gives.
+pub fn reference_of(numbers: &SplitMix64) -> String {
+    reference(numbers.clone().number())
+}
+
+/// Returns the text of a reference. Different numbers have different texts.
+fn reference(number: u64) -> String {
+    let digits = (0..REFERENCE_LENGTH as u32).rev();
+    digits.map(|digit| char::from(ALPHABET[(number >> (5 * digit) & 31) as usize])).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::units::Share;
-
-    fn content(seed: u64, body_bytes: usize, attachment_bytes: usize) -> Content {
-        Content::generate(&mut SplitMix64::new(seed), ContentSize { body_bytes, attachment_bytes })
-    }
-
-    #[test]
-    fn contents_follow_from_the_seed() {
-        assert_eq!(content(1, 2_000, 300), content(1, 2_000, 300));
-        assert_ne!(content(1, 2_000, 300), content(2, 2_000, 300));
-        let sized = content(3, 50_000, 12_345);
-        assert!((50_000..50_100).contains(&sized.body.len()), "{}", sized.body.len());
-        assert_eq!(sized.attachment.map(|bytes| bytes.len()), Some(12_345));
-        assert_eq!(content(3, 10, 0).attachment, None);
-    }
-
-    #[test]
-    fn messages_have_short_lines_and_the_attachment() {
-        let content = content(4, 3_000, 1_000);
-        let to: Vec<String> = (1..=40).map(|user| format!("mail{user}@bench.test")).collect();
-        let message = String::from_utf8(content.message("mail9@bench.test", &to)).expect("text");
-        assert!(message.split("\r\n").all(|line| line.len() < 100 && !line.contains('\n')), "{message}");
-        let (_, encoded) = message.split_once("filename=\"attachment.bin\"\r\n\r\n").expect("an attachment");
-        let (encoded, _) = encoded.split_once("--=_bench_part--").expect("the end");
-        let decoded = STANDARD.decode(encoded.replace("\r\n", "")).expect("base64");
-        assert_eq!(Some(decoded), content.attachment);
-        assert!(message.starts_with("From: <mail9@bench.test>\r\nTo: <mail1@bench.test>,\r\n <mail2@bench.test>,"));
-    }
-
-    #[test]
-    fn sizes_are_scaled_but_not_to_nothing() {
-        let row = |body_bytes, attachment_bytes| SizeRow { body_bytes, attachment_bytes, share: Share::ALL };
-        let scaled = |row: SizeRow, scale| {
-            let size = ContentSize::scaled(&row, scale);
-            (size.body_bytes, size.attachment_bytes)
-        };
-        assert_eq!(scaled(row(50_000, 10_000_000), 0.1), (5_000, 1_000_000));
-        assert_eq!(scaled(row(50_000, 0), 1.0), (50_000, 0));
-        assert_eq!(scaled(row(500, 10), 0.000_1), (1, 1));
-    }
-}
+mod tests;

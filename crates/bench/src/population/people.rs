@@ -1,4 +1,8 @@
-//! The people of a run: their numbers and addresses.
+//! The people of a run: their numbers, addresses, names and languages.
+
+use super::language::Language;
+use super::text::full_name;
+use crate::plan::stream::{Draw, Stream};
 
 /// The place of the number in a pattern.
 const PLACEHOLDER: &str = "{}";
@@ -44,9 +48,43 @@ impl UserNames {
     }
 }
 
+/// Who a person is. It follows from the seed and the number. Several persons may have the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// In which the person writes.
+    pub language: Language,
+    /// The name as the language writes it.
+    pub name: String,
+}
+
+impl Person {
+    /// Draws the person of a number in the run of a seed: language, given name and family name in this order.
+    pub fn new(seed: u64, number: u64) -> Self {
+        let mut numbers = Stream::new(seed, Draw::Person, [number, 0, 0]).into_numbers();
+        let language = Language::draw(&mut numbers);
+        let vocabulary = language.vocabulary();
+        let given = *numbers.pick(&vocabulary.given);
+        let family = *numbers.pick(&vocabulary.family);
+        Self { language, name: full_name(language, given, family) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn persons_follow_from_the_seed_and_speak_all_languages() {
+        assert_eq!(Person::new(1, 17), Person::new(1, 17));
+        let persons: Vec<Person> = (1..=500).map(|number| Person::new(1, number)).collect();
+        let languages: BTreeSet<Language> = persons.iter().map(|person| person.language).collect();
+        assert_eq!(languages.len(), Language::all().count());
+        let names: BTreeSet<&str> = persons.iter().map(|person| person.name.as_str()).collect();
+        assert!(names.len() > 400, "{}", names.len());
+        assert!((1..=500).any(|number| Person::new(2, number) != persons[number as usize - 1]));
+    }
 
     #[test]
     fn addresses_and_numbers_are_converted() {

@@ -1,8 +1,14 @@
-//! Texts of ordinary words, generated from numbers.
+//! Texts of a language, generated from numbers: words with their frequencies, in sentences and paragraphs.
+//!
+//! Between the words there are numbers, dates, codes and names, as in letters of offices. Sentences have no meaning.
+//! The same numbers give the same text, and a text that is cut at another length begins with the same sentences.
+//!
+//! [`prose`] and [`WORDS`] are those of the old works, whose figures would change with other texts.
 
+use super::language::{Language, SLOT_BITS, Vocabulary};
 use crate::random::SplitMix64;
 
-/// The words of all texts.
+/// The words of the texts of [`prose`].
 pub const WORDS: &[&str] = &[
     "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",
     "decision", "delivery", "draft", "for", "friday", "from", "have", "in", "invoice", "issue", "meeting", "minutes",
@@ -13,6 +19,16 @@ pub const WORDS: &[&str] = &[
 
 /// The column after which a line ends.
 const COLUMN_MAX: usize = 68;
+/// The words of a sentence, at least and at most.
+const SENTENCE_WORDS: [usize; 2] = [5, 18];
+/// The sentences of a paragraph, at least and at most.
+const PARAGRAPH_SENTENCES: [usize; 2] = [2, 6];
+/// The words of a subject, at least and at most.
+const SUBJECT_WORDS: [usize; 2] = [3, 7];
+/// The bits of a number that decide what follows a word.
+const EVENT_BITS: u32 = 8;
+/// The bits of a number that one word takes.
+const WORD_BITS: u32 = SLOT_BITS + EVENT_BITS;
 
 /// Generates lines of words, about `size` bytes in total. Lines end in CRLF, the last one too.
 pub fn prose(numbers: &mut SplitMix64, size: usize) -> String {
@@ -33,7 +49,234 @@ pub fn prose(numbers: &mut SplitMix64, size: usize) -> String {
     text
 }
 
-/// Generates a line of words of about `size` bytes, without its end.
-pub fn line(numbers: &mut SplitMix64, size: usize) -> String {
-    prose(numbers, size).replace("\r\n", " ").trim().to_owned()
+/// Writes texts of a language.
+#[derive(Debug)]
+pub struct TextWriter<'a> {
+    numbers: &'a mut SplitMix64,
+    language: Language,
+    vocabulary: &'static Vocabulary,
+    /// The rest of the last number.
+    bits: u64,
+    /// How many bits are left.
+    bits_left: u32,
+}
+
+/// What is written at a place of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Word,
+    WordAndComma,
+    Number,
+    Date,
+    Code,
+    Name,
+}
+
+impl Event {
+    /// Returns the event of a number of [`EVENT_BITS`] bits.
+    fn of(bits: u64) -> Self {
+        match bits {
+            0..=15 => Self::WordAndComma,
+            16..=25 => Self::Number,
+            26..=29 => Self::Date,
+            30..=32 => Self::Code,
+            33..=36 => Self::Name,
+            _ => Self::Word,
+        }
+    }
+}
+
+impl<'a> TextWriter<'a> {
+    /// Creates a writer that draws from numbers.
+    pub fn new(numbers: &'a mut SplitMix64, language: Language) -> Self {
+        Self { numbers, language, vocabulary: language.vocabulary(), bits: 0, bits_left: 0 }
+    }
+
+    /// Returns a subject: a few words without a stop.
+    pub fn subject(&mut self) -> String {
+        let words = self.between(SUBJECT_WORDS);
+        let mut subject = String::new();
+        for index in 0..words {
+            let space = if index > 0 { self.language.punctuation().space } else { "" };
+            let (word, _) = self.draw_word();
+            subject.push_str(space);
+            push_word(&mut subject, word, index == 0);
+        }
+        if self.numbers.below(4) == 0 {
+            subject.push(' ');
+            subject.push_str(&self.code());
+        }
+        subject
+    }
+
+    /// Writes a paragraph in lines that end in CRLF, until it is complete or has at least `room` bytes.
+    pub fn paragraph(&mut self, text: &mut String, room: usize) {
+        let start = text.len();
+        let mut line_start = start;
+        for _ in 0..self.between(PARAGRAPH_SENTENCES) {
+            self.sentence(text, &mut line_start, start + room);
+            if text.len() >= start + room {
+                break;
+            }
+        }
+        text.push_str("\r\n");
+    }
+
+    /// Writes a sentence, or its beginning up to `end`.
+    fn sentence(&mut self, text: &mut String, line_start: &mut usize, end: usize) {
+        let marks = self.language.punctuation();
+        let words = self.between(SENTENCE_WORDS);
+        for index in 0..words {
+            let is_first_of_line = text.len() == *line_start;
+            if text.len() - *line_start > COLUMN_MAX {
+                text.push_str("\r\n");
+                *line_start = text.len();
+            } else if !is_first_of_line {
+                text.push_str(marks.space);
+            }
+            let (word, event) = self.draw_word();
+            match event {
+                Event::Number => text.push_str(&self.number()),
+                Event::Date => text.push_str(&self.date()),
+                Event::Code => text.push_str(&self.code()),
+                Event::Name => text.push_str(&self.name()),
+                Event::Word | Event::WordAndComma => push_word(text, word, index == 0),
+            }
+            if event == Event::WordAndComma && index + 1 < words {
+                text.push_str(marks.comma);
+            }
+            if text.len() >= end {
+                break;
+            }
+        }
+        text.push_str(if words % 7 == 0 { marks.question } else { marks.stop });
+    }
+
+    /// Returns the name of a person of the language.
+    pub fn name(&mut self) -> String {
+        let given = *self.numbers.pick(&self.vocabulary.given);
+        let family = *self.numbers.pick(&self.vocabulary.family);
+        full_name(self.language, given, family)
+    }
+
+    /// Returns a date.
+    pub fn date(&mut self) -> String {
+        format!("2026-{:02}-{:02}", 1 + self.numbers.below(12), 1 + self.numbers.below(28))
+    }
+
+    /// Returns an amount of money.
+    pub fn amount(&mut self) -> String {
+        let cents = self.numbers.below(5_000_000);
+        format!("{}.{:02}", cents / 100, cents % 100)
+    }
+
+    fn number(&mut self) -> String {
+        let number = self.numbers.below(1_000_000);
+        match number % 4 {
+            0 => format!("{}", 2 + number % 97),
+            1 => format!("{}.{:02} €", number / 40, number % 100),
+            2 => format!("{:02}:{:02}", 8 + number % 10, number % 4 * 15),
+            _ => format!("{} %", 1 + number % 99),
+        }
+    }
+
+    fn code(&mut self) -> String {
+        let letters = ["AB", "DX", "KT", "LP", "PR", "QS", "SN", "VW"];
+        let prefix = *self.numbers.pick(&letters);
+        format!("{prefix}-{:05}", self.numbers.below(100_000))
+    }
+
+    fn between(&mut self, [least, most]: [usize; 2]) -> usize {
+        least + self.numbers.below(most - least + 1)
+    }
+
+    fn draw_word(&mut self) -> (&'static str, Event) {
+        if self.bits_left < WORD_BITS {
+            self.bits = self.numbers.number();
+            self.bits_left = u64::BITS;
+        }
+        let word = self.vocabulary.word(self.bits);
+        let event = Event::of((self.bits >> SLOT_BITS) % (1 << EVENT_BITS));
+        self.bits >>= WORD_BITS;
+        self.bits_left -= WORD_BITS;
+        (word, event)
+    }
+}
+
+/// Returns the name of a person as it is written in a language.
+pub fn full_name(language: Language, given: &str, family: &str) -> String {
+    if language.is_family_first() { format!("{family}{given}") } else { format!("{given} {family}") }
+}
+
+fn push_word(text: &mut String, word: &str, is_first: bool) {
+    let mut letters = word.chars();
+    match letters.next() {
+        Some(first) if is_first => {
+            text.extend(first.to_uppercase());
+            text.push_str(letters.as_str());
+        }
+        _ => text.push_str(word),
+    }
+}
+
+/// Draws words to search: those of a language that are not the most frequent ones.
+pub fn search_words(numbers: &mut SplitMix64, count: usize) -> Vec<&'static str> {
+    let words = &Language::draw(numbers).vocabulary().words;
+    let rare = &words[words.len() / 4..];
+    (0..count).map(|_| *numbers.pick(rare)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::DeflateEncoder;
+
+    use super::*;
+
+    fn text(language: Language, seed: u64, room: usize) -> String {
+        let mut numbers = SplitMix64::new(seed);
+        let mut writer = TextWriter::new(&mut numbers, language);
+        let mut text = String::new();
+        while text.len() < room {
+            let rest = room - text.len();
+            writer.paragraph(&mut text, rest);
+        }
+        text
+    }
+
+    #[test]
+    fn texts_are_of_their_language_in_short_lines() {
+        for language in Language::all() {
+            let text = text(language, 5, 4_000);
+            assert!((4_000..4_100).contains(&text.len()), "{language:?}: {}", text.len());
+            assert!(text.ends_with("\r\n") && !text.replace("\r\n", "").contains(['\r', '\n']));
+            let longest = text.split("\r\n").map(str::len).max();
+            assert!(longest < Some(150), "{language:?}: {longest:?}");
+            let vocabulary = language.vocabulary();
+            let found = vocabulary.words.iter().filter(|word| text.contains(**word)).count();
+            assert!(found * 4 > vocabulary.words.len(), "{language:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_shorter_text_begins_alike() {
+        let (short, long) = (text(Language::Greek, 8, 300), text(Language::Greek, 8, 3_000));
+        assert!(long.starts_with(&short[..short.floor_char_boundary(290)]));
+        assert_ne!(text(Language::Greek, 9, 300), short);
+    }
+
+    /// Checks the compressibility that the page states: 25 to 40 percent by deflate.
+    #[test]
+    fn texts_are_as_compressible_as_stated() {
+        for language in Language::all() {
+            let text = text(language, 5, 50_000);
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(text.as_bytes()).expect("memory takes all");
+            let compressed = encoder.finish().expect("memory takes all").len();
+            let percent = compressed * 100 / text.len();
+            assert!((25..=40).contains(&percent), "{language:?}: {percent} %");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use client::v1::deposit_mail_request::{Envelope, Part as MailPart};
 use super::items::{note_key, row_of, view_named};
 use super::memory::Row;
 use super::session::{CallCount, CallError, Session};
-use crate::population::content::{FILE_NAME, MEDIA_TYPE};
+use crate::population::attachment::Attachment;
 
 /// The size of a piece of a message or attachment, as the protocol limits it.
 const PIECE_BYTES: usize = 256 << 10;
@@ -23,8 +23,8 @@ pub(super) struct NewDocument {
     pub(super) folder: Option<u32>,
     /// The document to which it is a response.
     pub(super) parent: Option<Row>,
-    /// The content of its attachment.
-    pub(super) attachment: Option<Vec<u8>>,
+    /// Its attachment.
+    pub(super) attachment: Option<Attachment>,
 }
 
 /// A mark of a document.
@@ -48,22 +48,22 @@ impl Session {
         let saved = self.call(count, self.client().notes().create_note(request)).await?;
         let malformed = || CallError::kept("malformed", "the saved note has no identifiers");
         let row = row_of(saved.note_id, &saved.unid).ok_or_else(malformed)?;
-        if let Some(content) = new.attachment {
-            self.attach(count, row, content).await?;
+        if let Some(attachment) = new.attachment {
+            self.attach(count, row, attachment).await?;
         }
         Ok(row)
     }
 
-    async fn attach(&self, count: &mut CallCount, row: Row, content: Vec<u8>) -> Result<(), CallError> {
+    async fn attach(&self, count: &mut CallCount, row: Row, attachment: Attachment) -> Result<(), CallError> {
         let header = Header {
             database: Some(self.database()),
             note: note_key(row.note_id),
-            file_name: FILE_NAME.to_owned(),
-            media_type: MEDIA_TYPE.to_owned(),
-            length_bytes: content.len() as u64,
+            file_name: attachment.name,
+            media_type: attachment.media_type.to_owned(),
+            length_bytes: attachment.bytes.len() as u64,
             ..Header::default()
         };
-        let pieces = content.chunks(PIECE_BYTES).map(|piece| FilePart::Content(piece.to_vec()));
+        let pieces = attachment.bytes.chunks(PIECE_BYTES).map(|piece| FilePart::Content(piece.to_vec()));
         let parts = [FilePart::Header(header)].into_iter().chain(pieces);
         let requests = client::request_stream(parts.map(|part| v1::AttachFileRequest { part: Some(part) }));
         self.call(count, self.client().notes().attach_file(requests)).await?;

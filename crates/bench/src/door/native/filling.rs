@@ -10,21 +10,10 @@ use super::documents::{Mark, NewDocument};
 use super::items::{INBOX, MemoHeader, memo_items, note_key, view_numbered};
 use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
-use crate::population::content::Content;
+use crate::population::memos::StoredMemo;
 
 /// The code of a mail file that does not exist.
 const NOT_FOUND: &str = "not-found";
-
-/// A message that a mail file has before the run.
-#[derive(Debug)]
-pub struct StoredMemo {
-    /// The number of the user who has sent it.
-    pub sender: u64,
-    /// What it says.
-    pub content: Content,
-    /// The user has not read it.
-    pub is_unread: bool,
-}
 
 /// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has documents are added, too.
 ///
@@ -53,7 +42,14 @@ async fn fill(
     let to = settings.names.address(user);
     let mut unread = Vec::new();
     for memo in memos {
-        let header = MemoHeader { from: settings.names.address(memo.sender), to: vec![to.clone()] };
+        let id = |reference: &String| format!("<{reference}@{}>", settings.names.domain());
+        let header = MemoHeader {
+            from: settings.names.address(memo.sender),
+            to: vec![to.clone()],
+            posted_us: Some(memo.posted_us),
+            message_id: Some(id(&memo.content.reference)),
+            references: memo.references.iter().map(id).collect(),
+        };
         let items = memo_items(&header, &memo.content);
         let attachment = memo.content.attachment;
         let document = NewDocument { items, folder: Some(inbox), parent: None, attachment };
@@ -71,8 +67,7 @@ async fn fill(
 async fn create_mail_file(settings: &NativeSettings, session: &Session, user: u64) -> Result<u32, CallError> {
     let mut count = CallCount::default();
     let address = settings.names.address(user);
-    let content = Content { subject: "First".to_owned(), body: "First\r\n".to_owned(), attachment: None };
-    let message = content.message(&address, std::slice::from_ref(&address));
+    let message = format!("From: <{address}>\r\nTo: <{address}>\r\nSubject: First\r\n\r\nFirst\r\n").into_bytes();
     session.deposit(&mut count, message, vec![address]).await?;
     let inbox = session.folder_id(&mut count, INBOX).await?;
     let database = Some(session.database());

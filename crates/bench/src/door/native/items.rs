@@ -12,11 +12,18 @@ pub(super) const INBOX: &str = "INBOX";
 pub(super) const SENT: &str = "Sent";
 
 /// The header fields of a memo.
+#[derive(Debug, Default)]
 pub(super) struct MemoHeader {
     /// The address of the sender.
     pub(super) from: String,
     /// The addresses of the recipients.
     pub(super) to: Vec<String>,
+    /// When it was sent, in microseconds since 1970, if that is known.
+    pub(super) posted_us: Option<i64>,
+    /// Its message id, if it has one.
+    pub(super) message_id: Option<String>,
+    /// The message ids of those that it answers, the first one of the thread first.
+    pub(super) references: Vec<String>,
 }
 
 /// Returns the key of a note.
@@ -48,14 +55,22 @@ pub(super) fn text_item(name: &str, text: &str) -> v1::Item {
 /// Returns the items of a memo, without its attachment.
 pub(super) fn memo_items(header: &MemoHeader, content: &Content) -> Vec<v1::Item> {
     let to = v1::TextList { values: header.to.clone() };
-    let body = v1::Value { kind: Some(Kind::RichText(content.body.clone())) };
-    vec![
+    let text = if content.html.is_empty() { &content.body } else { &content.html };
+    let body = v1::Value { kind: Some(Kind::RichText(text.clone())) };
+    let mut items = vec![
         text_item("Form", "Memo"),
-        text_item("From", &header.from),
+        text_item("From", &format!("{} <{}>", content.author, header.from)),
         summary_item("SendTo", Kind::TextList(to)),
         text_item("Subject", &content.subject),
         v1::Item { name: "Body".to_owned(), flags: None, value: Some(body) },
-    ]
+    ];
+    items.extend(header.posted_us.map(|posted_us| summary_item("PostedDate", Kind::TimeUs(posted_us))));
+    items.extend(header.message_id.as_deref().map(|id| text_item("$MessageID", id)));
+    if let Some(answered) = header.references.last() {
+        items.push(text_item("In_Reply_To", answered));
+        items.push(text_item("References", &header.references.join(" ")));
+    }
+    items
 }
 
 /// Returns the row of a saved note, or `None` if the server has left out the identifier.

@@ -7,7 +7,7 @@ use super::memory::{OpenView, ROWS_MAX, Row};
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
 use crate::plan::stream::Draw;
-use crate::population::text::WORDS;
+use crate::population::text::search_words;
 use crate::workload::action::Position;
 
 /// The items that a list of messages shows.
@@ -117,8 +117,8 @@ impl StepContext<'_> {
     }
 
     pub(super) async fn search(&mut self, words: u64) -> StepResult {
-        let mut stream = self.action.stream(Draw::Words);
-        let words: Vec<&str> = (0..words).map(|_| WORDS[stream.below(WORDS.len() as u64) as usize]).collect();
+        let mut numbers = self.action.stream(Draw::Words).into_numbers();
+        let words = search_words(&mut numbers, words as usize);
         let request = v1::SearchFullTextRequest {
             database: self.database(),
             query: words.join(" AND "),

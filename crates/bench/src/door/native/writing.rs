@@ -9,7 +9,7 @@ use super::memory::Row;
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
 use crate::plan::stream::Draw;
-use crate::population::content::{Content, ContentSize};
+use crate::population::content::{Answered, Content, Purpose};
 use crate::workload::action::{Document, Recipients, Size};
 
 /// The number of categories of documents that are changed.
@@ -78,12 +78,14 @@ impl StepContext<'_> {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.as_ref().filter(|last| last.row == row);
         let sender = answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?));
-        let subject = answered.map(|last| format!("Re: {}", last.subject));
+        let answered = answered.filter(|last| is_line(&last.subject)).map(|last| Answered {
+            subject: last.subject.clone(),
+            text: String::new(),
+            author: String::new(),
+            date: String::new(),
+        });
         let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
-        let mut content = self.content(size);
-        if let Some(subject) = subject.filter(|subject| is_plain(subject)) {
-            content.subject = subject;
-        }
+        let content = self.action.content(Purpose::Message, size, self.settings.size_scale, answered);
         self.send_content(content, &to, copy).await
     }
 
@@ -92,7 +94,7 @@ impl StepContext<'_> {
             Recipients::Drawn(count) => self.action.recipients(count),
             Recipients::Oneself => vec![self.action.user()],
         };
-        let content = self.content(size);
+        let content = self.action.content(Purpose::Message, size, self.settings.size_scale, None);
         self.send_content(content, &to, copy).await
     }
 
@@ -116,18 +118,13 @@ impl StepContext<'_> {
 
     async fn add_to_inbox(&mut self, size: &Size, parent: Option<Row>) -> StepResult {
         let inbox = self.inbox().await?;
-        let header = MemoHeader { from: self.address(), to: vec![self.address()] };
-        let content = self.content(size);
+        let header = MemoHeader { from: self.address(), to: vec![self.address()], ..MemoHeader::default() };
+        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
         let items = memo_items(&header, &content);
         let document = NewDocument { items, folder: Some(inbox), parent, attachment: content.attachment };
         let row = self.session.create_document(self.count, document).await?;
         self.memory.add_own(row);
         Ok(DONE)
-    }
-
-    fn content(&self, size: &Size) -> Content {
-        let size = ContentSize::scaled(&self.action.size(size), self.settings.size_scale);
-        Content::generate(&mut self.action.stream(Draw::Content).into_numbers(), size)
     }
 
     async fn inbox(&mut self) -> Result<u32, CallError> {
@@ -149,7 +146,7 @@ impl StepContext<'_> {
                 None => self.session.folder_id(self.count, SENT).await?,
             };
             self.memory.sent = Some(sent);
-            let header = MemoHeader { from: self.address(), to: recipients };
+            let header = MemoHeader { from: self.address(), to: recipients, ..MemoHeader::default() };
             let items = memo_items(&header, &content);
             let attachment = content.attachment;
             let document = NewDocument { items, folder: Some(sent), parent: None, attachment };
@@ -159,7 +156,7 @@ impl StepContext<'_> {
     }
 }
 
-/// Returns `true` if a text that came from the server can be a subject: a short line of ASCII.
-fn is_plain(text: &str) -> bool {
-    text.len() < 200 && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+/// Returns `true` if a text that came from the server can be a subject: a short line.
+fn is_line(text: &str) -> bool {
+    text.len() < 400 && !text.chars().any(char::is_control)
 }

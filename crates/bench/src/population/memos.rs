@@ -1,0 +1,148 @@
+//! What the mail files have before a run: messages, numbered over all mail files, each with a stream of its own.
+//!
+//! So the contents depend neither on the order in which the mail files are filled nor on the server. A message is an
+//! answer with the probability [`ANSWER_PERCENT`], to one of the [`ANSWERED_MAX`] messages before it in the mail file:
+//! it has the subject of the first message of the thread, quotes the message that it answers, and refers to all
+//! messages between them, at most [`REFERENCES_MAX`].
+
+use super::content::{Answered, Content, ContentRequest, ContentSize, Purpose, reference_of};
+use crate::plan::sizes;
+use crate::plan::stream::{Draw, Stream};
+use crate::random::SplitMix64;
+use crate::workload::profile::SizeProfile;
+use crate::workload::units::Share;
+use base::Timestamp;
+
+/// In percent of the messages: those that are answers.
+pub const ANSWER_PERCENT: u64 = 40;
+/// An answer is to one of so many messages before it.
+pub const ANSWERED_MAX: u64 = 16;
+/// Maximum number of messages of a thread before an answer. An answer to more of them begins a thread.
+pub const REFERENCES_MAX: usize = 10;
+/// When the last message of a mail file was posted: 2026-01-05, 08:00 UTC, in microseconds since 1970.
+const LAST_POSTED_US: i64 = 1_767_600_000_000_000;
+/// The time between two messages of a mail file, on average.
+const POSTED_INTERVAL_US: i64 = 7_200_000_000;
+
+/// What the mail files get.
+#[derive(Debug, Clone)]
+pub struct MailFiles {
+    /// The seed.
+    pub seed: u64,
+    /// The users, each of whom has a mail file.
+    pub users: u64,
+    /// The messages of each mail file.
+    pub documents: u64,
+    /// Their sizes.
+    pub profile: SizeProfile,
+    /// The factor by which they are made smaller.
+    pub size_scale: f64,
+    /// The share of the messages that are unread.
+    pub unread: Share,
+}
+
+/// A message that a mail file has before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMemo {
+    /// The number of the user who has sent it.
+    pub sender: u64,
+    /// What it says.
+    pub content: Content,
+    /// The user has not read it.
+    pub is_unread: bool,
+    /// When it was posted, in microseconds since 1970.
+    pub posted_us: i64,
+    /// The references of the messages that it answers, the first one of the thread first.
+    pub references: Vec<String>,
+}
+
+/// What is drawn of a message before its content.
+struct MemoHead {
+    sender: u64,
+    size: ContentSize,
+    is_unread: bool,
+    posted_us: i64,
+    /// The index of the message that it answers.
+    answers: Option<u64>,
+    /// The numbers of the content.
+    numbers: SplitMix64,
+}
+
+impl MailFiles {
+    /// Returns the messages of a user in their order, which are generated one by one.
+    pub fn memos(&self, user: u64) -> impl Iterator<Item = StoredMemo> + Send + use<> {
+        let files = self.clone();
+        (0..self.documents).map(move |index| files.memo(user, index))
+    }
+
+    /// Generates the message of an index in the mail file of a user.
+    pub fn memo(&self, user: u64, index: u64) -> StoredMemo {
+        let mut head = self.head(user, index);
+        let thread = self.thread(user, &head);
+        let answered = head.answers.zip(thread.last()).map(|(_, answered)| {
+            let first = self.answered(user, &thread[0]);
+            Answered { subject: first.subject, ..self.answered(user, answered) }
+        });
+        let request = ContentRequest { answered, ..self.request(user, &head) };
+        let content = Content::generate(&mut head.numbers, &request);
+        let references = thread.iter().map(|head| reference_of(&head.numbers)).collect();
+        StoredMemo { sender: head.sender, content, is_unread: head.is_unread, posted_us: head.posted_us, references }
+    }
+
+    /// Draws sender, size, mark, date and answered message in this order.
+    fn head(&self, user: u64, index: u64) -> MemoHead {
+        let number = user.saturating_sub(1) * self.documents + index;
+        let mut stream = Stream::new(self.seed, Draw::Message, [number, 0, 0]);
+        let sender = 1 + stream.below(self.users);
+        // A message to oneself comes from the next user.
+        let sender = if sender == user && self.users > 1 { sender % self.users + 1 } else { sender };
+        let row = *sizes::draw(&self.profile, &mut stream);
+        let is_unread = stream.below(Share::ALL.millionths().into()) < self.unread.millionths().into();
+        let jitter_us = stream.below(POSTED_INTERVAL_US as u64) as i64;
+        let intervals = i64::try_from(self.documents - index).unwrap_or(i64::MAX);
+        let posted_us = LAST_POSTED_US - intervals.saturating_mul(POSTED_INTERVAL_US) + jitter_us;
+        let is_answer = stream.below(100) < ANSWER_PERCENT;
+        let before = stream.below(index.clamp(1, ANSWERED_MAX));
+        MemoHead {
+            sender,
+            size: ContentSize::scaled(&row, self.size_scale),
+            is_unread,
+            posted_us,
+            answers: index.checked_sub(1 + before).filter(|_| is_answer),
+            numbers: stream.into_numbers(),
+        }
+    }
+
+    /// Returns the messages of the thread before an answer, the first one first.
+    fn thread(&self, user: u64, head: &MemoHead) -> Vec<MemoHead> {
+        let mut thread = Vec::new();
+        let mut answers = head.answers;
+        while let Some(index) = answers.filter(|_| thread.len() < REFERENCES_MAX) {
+            let head = self.head(user, index);
+            answers = head.answers;
+            thread.push(head);
+        }
+        thread.reverse();
+        thread
+    }
+
+    fn request(&self, user: u64, head: &MemoHead) -> ContentRequest<'_> {
+        ContentRequest {
+            seed: self.seed,
+            author: head.sender,
+            reader: Some(user),
+            purpose: Purpose::Document,
+            size: head.size,
+            kinds: &self.profile.kinds,
+            answered: None,
+        }
+    }
+
+    fn answered(&self, user: u64, head: &MemoHead) -> Answered {
+        let date = Timestamp(head.posted_us).to_utc().date().to_string();
+        Content::answered(&mut head.numbers.clone(), &self.request(user, head), date)
+    }
+}
+
+#[cfg(test)]
+mod tests;
