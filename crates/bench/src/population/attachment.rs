@@ -81,7 +81,7 @@ pub struct AttachmentPool<'a> {
 impl AttachmentPool<'_> {
     /// Draws an attachment of a size.
     pub fn draw(&self, numbers: &mut SplitMix64, bytes: usize) -> Attachment {
-        if numbers.number() % POOL_PART == 0 {
+        if numbers.number().is_multiple_of(POOL_PART) {
             return self.file(pool_number(numbers), bytes);
         }
         let mut own = SplitMix64::new(numbers.number());

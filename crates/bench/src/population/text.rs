@@ -149,7 +149,7 @@ impl<'a> TextWriter<'a> {
                 break;
             }
         }
-        text.push_str(if words % 7 == 0 { marks.question } else { marks.stop });
+        text.push_str(if words.is_multiple_of(7) { marks.question } else { marks.stop });
     }
 
     /// Returns the name of a person of the language.
