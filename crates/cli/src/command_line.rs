@@ -20,7 +20,7 @@ use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
 use crate::server_functions::ServerFunctions;
 use crate::{
-    admin_command, config_command, demo_command, export_command, formula_command, join_command, local_command, remote,
+    admin_command, bench_command, config_command, demo_command, export_command, formula_command, join_command, local_command, remote,
     remote_options, restore_command, serve_command, terminal_text,
 };
 
@@ -45,6 +45,8 @@ enum Command {
     /// Checks, shows or explains the configuration.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
+    /// Measures mail servers: calls the load generator doublet-bench.
+    Bench(bench_command::BenchCommand),
     /// Evaluates formulas, without a server.
     #[command(subcommand)]
     Formula(formula_command::FormulaCommand),
@@ -166,6 +168,7 @@ fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) 
         Command::Serve => serve_command::run(server, global)?,
         Command::Demo => demo_command::run(server, global)?,
         Command::Config(command) => config_command::run(server, global, &command)?,
+        Command::Bench(command) => bench_command::run(&command)?,
         Command::Formula(command) => formula_command::run(global, &command)?,
         Command::Restore(command) => restore_command::run(global, &command)?,
         Command::ReadPdf => pdf::child::run().map_err(CommandError::new)?,
@@ -241,6 +244,22 @@ mod tests {
         check("doublet note profile get a.nsf P --set a=1", &["a=1"]);
         check("doublet --set a=1 status", &["a=1"]);
         check("doublet status", &[]);
+    }
+
+    /// The load generator has options of the same names.
+    #[test]
+    fn words_after_bench_are_passed_on() {
+        let check = |words: &str, expected: &str| {
+            let line = read(words);
+            assert_eq!(reject_user_options(&line), Ok(()), "{words}");
+            assert!(line.global.set.is_empty(), "{words}");
+            let Command::Bench(command) = line.command else { panic!("{words}") };
+            let passed: Vec<_> = command.words.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(passed.join(" "), expected);
+        };
+        check("doublet bench", "");
+        check("doublet bench --help", "--help");
+        check("doublet bench run n8mail --set a=1 --server x --help -- y", "run n8mail --set a=1 --server x --help -- y");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod admin_command;
 mod batch;
+mod bench_command;
 pub mod command_line;
 mod config_command;
 mod demo;
