@@ -84,7 +84,7 @@ struct Levels<'a> {
 }
 
 impl Levels<'_> {
-    /// Plays levels until the search is over.
+    /// Runs levels until the search is over.
     async fn play(
         &self,
         mut search: Search,

@@ -110,7 +110,8 @@ pub struct Level {
 }
 
 impl Level {
-    /// Judges a level by its report and its samples. `folder` is the name of the directory of the report.
+    /// Determines whether a level meets the criterion, from its report and its samples. `folder` is the name of the
+    /// directory of the report.
     pub fn judge(users: u64, criterion: Criterion, report: &Report, samples: &[SampleValue], folder: &str) -> Self {
         let headline = report.headline.iter().flatten().next().cloned();
         let mut reasons = Vec::new();
@@ -205,8 +206,8 @@ impl SearchResult {
         }
     }
 
-    /// Returns the exit code: 0 if a number was found, 3 if no number meets the criterion, and those of runs that failed
-    /// or were stopped.
+    /// Returns the exit code: 0 if a number was found, 3 if no number meets the criterion, and those of runs that have
+    /// failed or were stopped.
     pub fn exit_code(&self) -> u8 {
         match (self.end, self.users) {
             (End::BrokenOff, _) => State::BrokenOff.exit_code(),

@@ -129,7 +129,7 @@ impl PlaySession<'_> {
         }
     }
 
-    /// Plays a run, and writes its report into a directory.
+    /// Runs the engine, and writes its report into a directory.
     pub async fn play(
         &mut self,
         run: &PreparedRun,

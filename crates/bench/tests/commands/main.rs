@@ -1,4 +1,5 @@
-//! The commands `check`, `timetable`, `max-users`, `compare` and `report` as a stranger calls them: output and exit codes.
+//! The commands `check`, `timetable`, `max-users`, `compare` and `report` as a stranger calls them: output and exit
+//! codes.
 
 mod compare;
 mod max_users;
