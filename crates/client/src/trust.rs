@@ -49,6 +49,14 @@ impl Trust {
         Self::build(TrustAnchor::Roots(parse_roots(roots_pem)?), Some((chain, key)))
     }
 
+    /// Returns the configuration of TLS for another protocol, with its names in ALPN; without names, ALPN is not used.
+    #[must_use]
+    pub fn tls(&self, protocols: &[&[u8]]) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
     }
