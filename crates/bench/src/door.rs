@@ -1,6 +1,7 @@
 //! A door: a set of protocols through which a user performs its steps.
 //!
-//! [`native`] is the native protocol; [`choice`] chooses the door of a workload.
+//! [`native`] is the native protocol, and [`imap`] is IMAP with [`smtp`]. [`choice`] chooses the door of a workload.
+//! [`line_connection`] has the lines of the older protocols, and [`call`] the errors of calls.
 //!
 //! A door belongs to one user. It holds the connection and the documents that the user has seen, and it knows how a
 //! verb is performed. It does not measure: the engine takes the times.
@@ -8,8 +9,12 @@
 //! What a server answers is foreign. A door limits the length of each answer, and reports what it cannot read as an
 //! error.
 
+pub mod call;
 pub mod choice;
+pub mod imap;
+pub mod line_connection;
 pub mod native;
+pub mod smtp;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -88,6 +88,17 @@ pub enum Door {
     Full,
 }
 
+/// The doors by their words.
+pub const DOORS: &[(&str, Door)] =
+    &[("native", Door::Native), ("imap", Door::Imap), ("jmap", Door::Jmap), ("lite", Door::Lite), ("full", Door::Full)];
+
+impl Door {
+    /// Returns the word of a workload file.
+    pub fn word(self) -> &'static str {
+        DOORS.iter().find(|(_, door)| *door == self).map_or("native", |(word, _)| word)
+    }
+}
+
 /// When users log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

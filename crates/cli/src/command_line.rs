@@ -20,8 +20,8 @@ use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
 use crate::server_functions::ServerFunctions;
 use crate::{
-    admin_command, bench_command, config_command, demo_command, export_command, formula_command, join_command, local_command, remote,
-    remote_options, restore_command, serve_command, terminal_text,
+    admin_command, bench_command, config_command, demo_command, export_command, formula_command, join_command,
+    local_command, remote, remote_options, restore_command, serve_command, terminal_text,
 };
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
@@ -259,7 +259,10 @@ mod tests {
         };
         check("doublet bench", "");
         check("doublet bench --help", "--help");
-        check("doublet bench run n8mail --set a=1 --server x --help -- y", "run n8mail --set a=1 --server x --help -- y");
+        check(
+            "doublet bench run n8mail --set a=1 --server x --help -- y",
+            "run n8mail --set a=1 --server x --help -- y",
+        );
     }
 
     #[test]

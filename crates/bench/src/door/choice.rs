@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::imap::{self, ImapDoor, ImapSettings};
 use super::native::{self, NativeDoor, NativeSettings};
 use super::{Door, Offered, Reply, StepError};
 use crate::plan::steps::PlanAction;
@@ -23,7 +24,8 @@ impl DoorOffer {
     pub fn of(door: workload::Door) -> Option<Self> {
         match door {
             workload::Door::Native => Some(Self { offered: native::offered(), left_out: native::LEFT_OUT }),
-            workload::Door::Imap | workload::Door::Jmap | workload::Door::Lite | workload::Door::Full => None,
+            workload::Door::Imap => Some(Self { offered: imap::offered(), left_out: imap::LEFT_OUT }),
+            workload::Door::Jmap | workload::Door::Lite | workload::Door::Full => None,
         }
     }
 
@@ -39,6 +41,8 @@ impl DoorOffer {
 pub enum DoorSettings {
     /// The native protocol.
     Native(Arc<NativeSettings>),
+    /// IMAP with SMTP.
+    Imap(Arc<ImapSettings>),
 }
 
 impl DoorSettings {
@@ -46,6 +50,15 @@ impl DoorSettings {
     pub fn door(&self, user: u64) -> UserDoor {
         match self {
             Self::Native(settings) => UserDoor::Native(NativeDoor::new(settings, user)),
+            Self::Imap(settings) => UserDoor::Imap(ImapDoor::new(settings, user)),
+        }
+    }
+
+    /// Returns the names under which Doublet counts the calls of the door.
+    pub fn protocols(&self) -> &'static [&'static str] {
+        match self {
+            Self::Native(_) => &["native"],
+            Self::Imap(_) => &["imap", "smtp", "pop3"],
         }
     }
 
@@ -61,6 +74,7 @@ impl DoorSettings {
     ) -> Result<(), StepError> {
         match self {
             Self::Native(settings) => native::filling::fill_mail_file(settings, user, memos).await,
+            Self::Imap(settings) => imap::filling::fill_mail_file(settings, user, memos).await,
         }
     }
 }
@@ -70,6 +84,8 @@ impl DoorSettings {
 pub enum UserDoor {
     /// The native protocol.
     Native(NativeDoor),
+    /// IMAP with SMTP.
+    Imap(ImapDoor),
 }
 
 impl Door for UserDoor {
@@ -78,24 +94,28 @@ impl Door for UserDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         match self {
             Self::Native(door) => door.log_in().await,
+            Self::Imap(door) => door.log_in().await,
         }
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         match self {
             Self::Native(door) => door.perform(action).await,
+            Self::Imap(door) => door.perform(action).await,
         }
     }
 
     async fn log_out(&mut self) {
         match self {
             Self::Native(door) => door.log_out().await,
+            Self::Imap(door) => door.log_out().await,
         }
     }
 
     fn disconnect(&mut self) {
         match self {
             Self::Native(door) => door.disconnect(),
+            Self::Imap(door) => door.disconnect(),
         }
     }
 }

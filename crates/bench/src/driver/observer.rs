@@ -25,7 +25,7 @@ pub struct BorderRecord {
     pub driver: Option<Consumption>,
     /// What the server has consumed since it started.
     pub server: Option<Consumption>,
-    /// The calls of the native protocol that the server has counted since it started.
+    /// The calls that the server has counted since it started.
     pub server_calls: Option<f64>,
 }
 
@@ -46,6 +46,8 @@ pub struct RunObserver<'a> {
     pub processes: Vec<u32>,
     /// The host and port of `/metrics`.
     pub metrics: Option<String>,
+    /// The protocols under which the server counts the calls of the run.
+    pub protocols: &'static [&'static str],
     /// The users of the last level.
     pub users: u64,
     /// Where the observations go.
@@ -112,7 +114,8 @@ impl BorderObserver for RunObserver<'_> {
             && let Ok(metrics) = Metrics::request(address).await
             && let Some(last) = self.record.borders.last_mut()
         {
-            last.server_calls = metrics.sum("doublet_pool_jobs_total", Some(("protocol", "native")));
+            let of = |protocol: &&str| metrics.sum("doublet_pool_jobs_total", Some(("protocol", protocol)));
+            last.server_calls = self.protocols.iter().filter_map(of).reduce(|sum, calls| sum + calls);
         }
         Observation { sessions: SessionCount::Unsupported, is_server_ended }
     }

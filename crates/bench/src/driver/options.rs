@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use crate::engine::pace::Pace;
+use crate::workload::Door;
 
 /// The options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOptions {
     /// The parameters of the workload, as `NAME=VALUE`.
     pub set: Vec<String>,
+    /// The protocols, instead of those of the workload.
+    pub door: Option<Door>,
     /// The users of each level; those of the workload if missing.
     pub users: Option<Vec<u64>>,
     /// The seed.
@@ -39,6 +42,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             set: Vec::new(),
+            door: None,
             users: None,
             seed: 1,
             speedup: 1.0,

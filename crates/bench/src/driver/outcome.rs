@@ -133,6 +133,9 @@ pub fn title(run: &PreparedRun) -> String {
     if workload.mailbox.archive > 0 {
         parts.push("without archive".to_owned());
     }
+    if let Some(door) = options.door {
+        parts.push(format!("door {}", door.word()));
+    }
     if let Some([first, last]) = options.recipients {
         parts.push(format!("recipients {first} to {last}"));
     }
@@ -154,7 +157,7 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
         users_per_connection: 1,
         speedup: run.options.speedup,
         closed: run.settings.rules.pace != Pace::Timetable,
-        door: "native".to_owned(),
+        door: run.plan.workload().door.word().to_owned(),
         parts: 1,
         transactions_version: TRANSACTIONS_VERSION,
     }

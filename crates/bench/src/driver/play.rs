@@ -13,7 +13,11 @@ use super::observer::{Counted, RunObserver, RunRecord};
 use super::prepare::PreparedRun;
 use super::users::PlanUsers;
 use crate::door::choice::DoorSettings;
+use crate::door::imap::ImapSettings;
+use crate::door::line_connection::Place;
 use crate::door::native::NativeSettings;
+use crate::door::smtp::Dialect;
+use crate::door::smtp::delivery::DeliveryPool;
 use crate::engine::run::{Outcome, RunError, StopRequest, play};
 use crate::population::fill::{FillError, FillProgress, fill};
 use crate::record::log::HistogramLog;
@@ -23,6 +27,7 @@ use crate::target::server::StartedServer;
 use crate::target::system_random::SystemRandom;
 use crate::target::{Protocol, Target, TargetError};
 use crate::workload::Door;
+use crate::workload::action::Sender;
 
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -53,8 +58,38 @@ pub fn door_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -
                 random,
             })))
         }
+        Door::Imap => Ok(DoorSettings::Imap(Arc::new(imap_settings(run, target)?))),
         door => Err(TargetError::NoDoor(door)),
     }
+}
+
+/// Returns the settings of the IMAP door. The target needs a service for sending only if a step sends.
+fn imap_settings(run: &PreparedRun, target: &Target) -> Result<ImapSettings, TargetError> {
+    let tls = target.trust.tls(&[]);
+    let over_tls = |address: &str| Place::Tls { address: address.to_owned(), config: Arc::clone(&tls) };
+    let sends = run.plan.workload().sends();
+    let submission = match target.address(Protocol::Submission) {
+        Ok(address) => Some(over_tls(address)),
+        Err(error) if sends.contains(&Sender::Oneself) => return Err(error),
+        Err(_) => None,
+    };
+    let services = [(Protocol::Lmtp, Dialect::Lmtp), (Protocol::Smtp, Dialect::Smtp)];
+    let mut delivery = services.into_iter().filter_map(|(protocol, dialect)| {
+        let place = Place::unencrypted(target.address(protocol).ok()?);
+        Some(DeliveryPool::new(place, dialect))
+    });
+    let delivery = delivery.next();
+    if delivery.is_none() && sends.contains(&Sender::Random) {
+        return Err(TargetError::NoAddress(Protocol::Lmtp.word()));
+    }
+    Ok(ImapSettings {
+        imap: over_tls(target.address(Protocol::Imap)?),
+        submission,
+        delivery,
+        names: target.names.clone(),
+        password: target.password.clone(),
+        size_scale: run.options.size_scale,
+    })
 }
 
 /// Creates the mail files that do not exist, fills them all, and reports how far it is.
@@ -64,9 +99,10 @@ pub fn door_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -
 /// The first call that failed.
 pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let files = &run.mail_files;
+    let kind = if run.plan.workload().door == Door::Native { "documents" } else { "messages" };
     report(&match files.documents {
         0 => format!("looking whether the {} users have mail files", files.users),
-        documents => format!("filling {} mail files with {documents} documents each", files.users),
+        documents => format!("filling {} mail files with {documents} {kind} each", files.users),
     });
     let progress = Arc::new(FillProgress::default());
     let filling = fill(settings, files, &progress);
@@ -106,6 +142,7 @@ pub async fn play_run(
     report: fn(&str),
 ) -> Result<(Outcome<LogFile>, RunRecord), RunError> {
     let recorder = Recorder::new(stage.workers, HistogramLog::begin(log, run.labels.clone())?);
+    let protocols = settings.protocols();
     let settings = settings.clone();
     let door = move |user| settings.door(user);
     let levels = &run.settings.levels;
@@ -115,6 +152,7 @@ pub async fn play_run(
         server: stage.server,
         processes: stage.processes,
         metrics: stage.metrics,
+        protocols,
         users: run.plan.users(),
         record: &mut record,
         progress: report,

@@ -24,7 +24,7 @@ use crate::workload::class::{Class, Members, Replica};
 use crate::workload::finding::Finding;
 use crate::workload::rates::step_transactions;
 use crate::workload::verb::Verb;
-use crate::workload::{PartName, Session, Workload, check};
+use crate::workload::{Door, PartName, Session, Workload, check};
 
 /// Maximum number of users of a process.
 pub const USERS_MAX: u64 = 200_000;
@@ -79,8 +79,9 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     }
     workload.users = levels.last().copied().unwrap_or(workload.users);
     workload.directory.recipients = options.recipients.or(workload.directory.recipients);
+    workload.door = options.door.unwrap_or(workload.door);
     let documents = options.documents.unwrap_or(workload.mailbox.documents);
-    let no_door = || Refusal::NotOffered(format!("the door {:?} does not exist yet", workload.door).to_lowercase());
+    let no_door = || Refusal::NotOffered(format!("the door {} does not exist yet", workload.door.word()));
     let offer = DoorOffer::of(workload.door).ok_or_else(no_door)?;
     check_offered(&workload)?;
     let left_out = left_out(&workload, &offer);
@@ -146,8 +147,9 @@ fn check_offered(workload: &Workload) -> Result<(), Refusal> {
         if class.database.is_some() {
             return refused("this version creates no databases but mail files");
         }
+        let is_native = workload.door == Door::Native;
         let is_random = |action: &Action| matches!(action, Action::Send { from: Sender::Random, .. });
-        if class.steps.iter().any(|step| is_random(&step.action)) {
+        if is_native && class.steps.iter().any(|step| is_random(&step.action)) {
             return refused("the native door sends no mail in the name of another user");
         }
     }

@@ -17,7 +17,7 @@ use crate::engine::steps::{PlannedStep, StepSource};
 use crate::population::content::{Answered, Content, ContentRequest, ContentSize, Purpose};
 use crate::record::histograms::VerbIndex;
 use crate::workload::Workload;
-use crate::workload::action::{Action, Size};
+use crate::workload::action::{Action, Recipients, Size};
 use crate::workload::class::{Class, Step};
 use crate::workload::profile::SizeRow;
 use crate::workload::rates::step_transactions;
@@ -129,6 +129,21 @@ impl PlanAction {
     /// Draws the users who receive a message.
     pub fn recipients(&self, count: u64) -> Vec<u64> {
         self.plan.recipients(self.key(), count, self.user)
+    }
+
+    /// Draws the sender of a message to so many recipients: after them, from all users. The only recipient of a message
+    /// to oneself is not drawn, and its sender is another user of the range of recipients.
+    pub fn sender(&self, recipients: Recipients) -> u64 {
+        match recipients {
+            Recipients::Oneself => self.recipients(1)[0],
+            Recipients::Drawn(count) => {
+                let mut stream = self.stream(Draw::Recipients);
+                for _ in 0..count {
+                    stream.below(self.plan.users());
+                }
+                1 + stream.below(self.plan.users())
+            }
+        }
     }
 
     /// Draws the numbers of the persons whose names are looked up. A person may occur several times.

@@ -7,6 +7,7 @@ use bench::driver::options::RunOptions;
 use bench::engine::pace::Pace;
 use bench::workload::limits::DOCUMENTS_MAX;
 use bench::workload::units::parse_duration;
+use bench::workload::{DOORS, Door};
 use clap::Args;
 
 /// How a workload is played, and against which server.
@@ -15,6 +16,9 @@ pub struct PlayOptions {
     /// Sets a parameter of the workload; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// The protocols: native or imap; those of the workload if missing.
+    #[arg(long, value_name = "DOOR", value_parser = door)]
+    door: Option<Door>,
     /// Divides iterations, jitter, pauses, interval, settling and measured interval, but no time limit and no size.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     speedup: f64,
@@ -85,6 +89,7 @@ impl PlayOptions {
     pub fn run_options(&self, users: &[u64]) -> RunOptions {
         RunOptions {
             set: self.set.clone(),
+            door: self.door,
             users: (!users.is_empty()).then(|| users.to_vec()),
             seed: self.seed,
             speedup: self.speedup,
@@ -109,6 +114,11 @@ impl PlayOptions {
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let micros = parse_duration(text).ok_or_else(|| "not a duration such as \"500 ms\"".to_owned())?;
     Ok(Duration::from_micros(micros))
+}
+
+fn door(text: &str) -> std::result::Result<Door, String> {
+    let door = DOORS.iter().find(|(word, _)| *word == text).map(|(_, door)| *door);
+    door.ok_or_else(|| "not one of native, imap, jmap, lite, full".to_owned())
 }
 
 fn range(text: &str) -> std::result::Result<[u64; 2], String> {

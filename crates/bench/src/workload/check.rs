@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::action::References;
+use super::action::{Action, References, Sender};
 use super::class::{self, Class, Defaults, Members, Rhythm};
 use super::document::{self, Reader};
 use super::finding::Finding;
@@ -17,9 +17,10 @@ use super::profile::{self, SERVER_LOAD};
 use super::source::TAGS;
 use super::table::{Table, is_name};
 use super::units::{HOUR_US, Share, Spread, format_integer};
+use super::verb::Verb;
 use super::{
-    Database, Directory, Door, Mailbox, NativeCalls, NoteRead, Part, PartName, Requirement, Session, UsedParameter,
-    Workload, parameter,
+    DOORS, Database, Directory, Door, Mailbox, NativeCalls, NoteRead, Part, PartName, Requirement, Session,
+    UsedParameter, Workload, parameter,
 };
 
 /// The version of the grammar.
@@ -63,8 +64,6 @@ pub const DATABASE_KEYS: &[&str] = &["name", "template", "count", "documents", "
 pub const NATIVE_KEYS: &[&str] = &["read", "batch", "rows", "compression"];
 const PART_KEYS: &[&str] = &["name", "every", "maximum_lag"];
 
-const DOORS: &[(&str, Door)] =
-    &[("native", Door::Native), ("imap", Door::Imap), ("jmap", Door::Jmap), ("lite", Door::Lite), ("full", Door::Full)];
 const SESSIONS: &[(&str, Session)] = &[("once", Session::Once), ("iteration", Session::Iteration)];
 const NOTE_READS: &[(&str, NoteRead)] = &[("whole", NoteRead::Whole), ("items", NoteRead::Items)];
 const REQUIREMENTS: &[(&str, Requirement)] = &[
@@ -304,5 +303,16 @@ impl Workload {
     pub fn database_of(&self, class: &Class) -> Option<&Database> {
         let name = class.database.as_ref()?;
         self.databases.iter().find(|database| database.name == *name)
+    }
+
+    /// Returns the senders of the messages that users send: themselves, or others.
+    pub fn sends(&self) -> Vec<Sender> {
+        let steps = self.classes.iter().flat_map(|class| &class.steps);
+        let senders = steps.filter_map(|step| match (&step.action, step.verb) {
+            (Action::Send { from, .. }, _) => Some(*from),
+            (Action::Answer { .. }, Verb::Reply) => Some(Sender::Oneself),
+            _ => None,
+        });
+        senders.collect()
     }
 }

@@ -36,7 +36,7 @@ async fn fill(
     let mut count = CallCount::default();
     let session = Session::log_in(settings, user).await?;
     let inbox = match session.folder_id(&mut count, INBOX).await {
-        Err(error) if error.code() == NOT_FOUND => create_mail_file(settings, &session, user).await?,
+        Err(error) if error.code == NOT_FOUND => create_mail_file(settings, &session, user).await?,
         found => found?,
     };
     let to = settings.names.address(user);

@@ -1,17 +1,13 @@
 //! The connection and the session of a user, and the calls over them.
 
-use std::borrow::Cow;
 use std::future::Future;
 
 use client::{Client, Code, Response, Status, v1};
 
 use super::NativeSettings;
-use crate::door::{self, StepError};
-
-/// The code of a connection that cannot be opened.
-const CONNECT_CODE: &str = "connect";
-/// The code of a connection that broke during a call.
-const CONNECTION_CODE: &str = "connection";
+use crate::door;
+use crate::door::call::{CONNECT_CODE, CONNECTION_CODE};
+pub(super) use crate::door::call::{CallCount, CallError};
 
 /// Codes of calls that failed without a reason of the server.
 const CODES: &[(Code, &str)] = &[
@@ -31,66 +27,27 @@ const CODES: &[(Code, &str)] = &[
     (Code::Unauthenticated, "unauthenticated"),
 ];
 
-/// A call or connection that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CallError {
-    code: Cow<'static, str>,
-    text: String,
-    session: door::Session,
-}
-
-impl CallError {
-    /// Creates an error after which the user is still logged in.
-    pub(super) fn kept(code: &'static str, text: impl Into<String>) -> Self {
-        Self { code: code.into(), text: text.into(), session: door::Session::Kept }
+/// Returns the error of a call. `is_closed` is `true` if the connection is closed.
+fn error_of_status(status: &Status, is_closed: bool) -> CallError {
+    let reason = client::reason(status);
+    let text = status.message().to_owned();
+    if is_closed && reason.is_empty() {
+        return CallError::lost(CONNECTION_CODE, text);
     }
-
-    /// Creates an error after which the user must log in again.
-    pub(super) fn lost(code: &'static str, text: impl Into<String>) -> Self {
-        Self { code: code.into(), text: text.into(), session: door::Session::Lost }
-    }
-
-    /// Creates the error of a call. `is_closed` is `true` if the connection is closed.
-    fn of_status(status: &Status, is_closed: bool) -> Self {
-        let reason = client::reason(status);
-        let text = status.message().to_owned();
-        if is_closed && reason.is_empty() {
-            return Self::lost(CONNECTION_CODE, text);
-        }
-        let known = CODES.iter().find(|(code, _)| *code == status.code()).map_or("unknown", |(_, name)| name);
-        let is_lost = is_closed || status.code() == Code::Unauthenticated;
-        Self {
-            code: if reason.is_empty() { known.into() } else { reason.into() },
-            text,
-            session: if is_lost { door::Session::Lost } else { door::Session::Kept },
-        }
-    }
-
-    fn of_client(error: &client::Error) -> Self {
-        match error {
-            client::Error::Call(status) => Self { session: door::Session::Lost, ..Self::of_status(status, false) },
-            error => Self::lost(CONNECT_CODE, error.to_string()),
-        }
-    }
-
-    /// Returns the code under which the error is counted.
-    pub(super) fn code(&self) -> &str {
-        &self.code
-    }
-
-    /// Returns the error of a step that has made so many calls.
-    pub(super) fn into_step_error(self, calls: u32) -> StepError {
-        StepError { code: self.code, text: self.text, calls, session: self.session }
+    let known = CODES.iter().find(|(code, _)| *code == status.code()).map_or("unknown", |(_, name)| name);
+    let is_lost = is_closed || status.code() == Code::Unauthenticated;
+    CallError {
+        code: if reason.is_empty() { known.into() } else { reason.into() },
+        text,
+        session: if is_lost { door::Session::Lost } else { door::Session::Kept },
     }
 }
 
-/// The calls of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct CallCount {
-    /// Requests on the wire.
-    pub(super) calls: u32,
-    /// Connections that were opened again.
-    pub(super) reopened: u32,
+fn error_of_client(error: &client::Error) -> CallError {
+    match error {
+        client::Error::Call(status) => CallError { session: door::Session::Lost, ..error_of_status(status, false) },
+        error => CallError::lost(CONNECT_CODE, error.to_string()),
+    }
 }
 
 /// A user who has logged in.
@@ -104,10 +61,10 @@ pub(super) struct Session {
 impl Session {
     /// Connects and logs in.
     pub(super) async fn log_in(settings: &NativeSettings, user: u64) -> Result<Self, CallError> {
-        let client = Client::connect(&settings.options).await.map_err(|error| CallError::of_client(&error))?;
+        let client = Client::connect(&settings.options).await.map_err(|error| error_of_client(&error))?;
         let address = settings.names.address(user);
         let login = client.log_in(&address, &settings.password, &settings.random).await;
-        let login = login.map_err(|error| CallError::of_client(&error))?;
+        let login = login.map_err(|error| error_of_client(&error))?;
         let mail_file = login.session.map(|session| session.mail_file).unwrap_or_default();
         if mail_file.is_empty() {
             return Err(CallError::lost("no-mail-file", format!("{address} has no mail file on this server")));
@@ -120,8 +77,8 @@ impl Session {
         if !self.client.is_closed() {
             return Ok(());
         }
-        let client = Client::connect(&settings.options).await.map_err(|error| CallError::of_client(&error))?;
-        client.resume(&self.token).map_err(|error| CallError::of_client(&error))?;
+        let client = Client::connect(&settings.options).await.map_err(|error| error_of_client(&error))?;
+        client.resume(&self.token).map_err(|error| error_of_client(&error))?;
         self.client = client;
         count.reopened += 1;
         Ok(())
@@ -155,7 +112,7 @@ impl Session {
 
     /// Returns the error of a call that failed.
     pub(super) fn failed(&self, status: &Status) -> CallError {
-        CallError::of_status(status, self.client.is_closed())
+        error_of_status(status, self.client.is_closed())
     }
 }
 
@@ -164,7 +121,7 @@ mod tests {
     use super::*;
 
     fn check(status: &Status, is_closed: bool, code: &str, session: door::Session) {
-        let error = CallError::of_status(status, is_closed).into_step_error(2);
+        let error = error_of_status(status, is_closed).into_step_error(2);
         assert_eq!((&*error.code, error.session, error.calls), (code, session, 2));
     }
 

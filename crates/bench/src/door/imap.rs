@@ -1,0 +1,214 @@
+//! IMAP, with submission, LMTP and SMTP: what a mail client without a protocol of its own does.
+//!
+//! [`response`] reads the responses, and [`connection`] sends commands. [`session`] logs in, and holds the connection
+//! of a user; [`idling`] keeps it while the user waits for new mail. [`memory`] has the messages that a user knows. The
+//! verbs are in [`views`], [`reading`], [`changes`] and [`sending`]; [`filling`] fills mail files before a run.
+//!
+//! The door works with every server that has IMAP4rev1, and uses what it offers beyond that: `AUTHENTICATE PLAIN`,
+//! `SASL-IR`, `LITERAL+`, `UIDPLUS`, `MOVE`, `UNSELECT`, `IDLE`, `MULTIAPPEND`, `NAMESPACE`. Messages are sent over a
+//! connection of their own to the submission service, as mail clients do; those with a drawn sender go over LMTP, or
+//! over port 25, through connections that all users share.
+//!
+//! A connection that the server has closed while it was idle is opened again by the next step. A connection that breaks
+//! during a command is an error: the user logs in again. Errors have the code of the response (`no-overquota`, `bad`,
+//! `bye`), that of the SMTP reply (`smtp-550`), or a word: `connect`, `connection`, `malformed`, `no-login`.
+
+mod changes;
+mod connection;
+pub mod filling;
+mod folders;
+mod idling;
+mod memory;
+mod message_parts;
+mod reading;
+mod response;
+mod sending;
+mod session;
+#[cfg(test)]
+mod tests;
+mod views;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::call::{CallCount, CallError};
+use super::line_connection::Place;
+use super::smtp::delivery::DeliveryPool;
+use super::{Door, Offered, Reply, StepError};
+use crate::plan::steps::PlanAction;
+use crate::population::people::UserNames;
+use crate::workload::action::Action;
+use crate::workload::verb::Verb;
+use connection::ImapConnection;
+use memory::UserMemory;
+use session::ImapSession;
+
+/// The verbs that this door does not perform, with the reason.
+pub const LEFT_OUT: &[(Verb, &str)] = &[
+    (Verb::Lookup, "the driver has no LDAP yet"),
+    (Verb::Respond, "IMAP has no responses to documents"),
+    (Verb::Appointment, "IMAP has no calendar"),
+    (Verb::Invite, "IMAP has no calendar"),
+    (Verb::Accept, "IMAP has no calendar"),
+    (Verb::Replicate, "IMAP has no replication"),
+    (Verb::Pull, "IMAP has no replication"),
+    (Verb::RebuildView, "IMAP has no views"),
+];
+
+/// Returns the verbs that this door performs.
+pub fn offered() -> Offered {
+    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
+}
+
+/// What the doors of all users share.
+pub struct ImapSettings {
+    /// Where the IMAP server is.
+    pub imap: Place,
+    /// Where messages are submitted; `None` if no step sends any.
+    pub submission: Option<Place>,
+    /// The connections for messages with drawn senders; `None` if the server takes none.
+    pub delivery: Option<DeliveryPool>,
+    /// The addresses of the users.
+    pub names: UserNames,
+    /// The password of all users.
+    pub password: String,
+    /// The factor by which messages are made smaller.
+    pub size_scale: f64,
+}
+
+/// Shows no password.
+impl fmt::Debug for ImapSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImapSettings").field("imap", &self.imap).field("names", &self.names).finish()
+    }
+}
+
+/// The door of a user.
+#[derive(Debug)]
+pub struct ImapDoor {
+    settings: Arc<ImapSettings>,
+    user: u64,
+    /// `None` until the user has logged in.
+    session: Option<ImapSession>,
+    memory: UserMemory,
+}
+
+impl ImapDoor {
+    /// Creates the door of a user, which is not connected.
+    pub fn new(settings: &Arc<ImapSettings>, user: u64) -> Self {
+        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+    }
+}
+
+impl Door for ImapDoor {
+    type Action = PlanAction;
+
+    async fn log_in(&mut self) -> Result<Reply, StepError> {
+        self.session = None;
+        self.memory = UserMemory::default();
+        let mut count = CallCount::default();
+        match ImapSession::log_in(&self.settings, self.user, &mut count).await {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
+            }
+            Err(error) => Err(error.into_step_error(count.calls)),
+        }
+    }
+
+    async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        let Some(session) = &mut self.session else {
+            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+        };
+        let mut count = CallCount::default();
+        let connection = match session.resume(&self.settings, self.user, &mut count).await {
+            Ok(connection) => connection,
+            Err(error) => return Err(error.into_step_error(count.calls)),
+        };
+        let mut step =
+            StepContext { settings: &self.settings, connection, memory: &mut self.memory, action, count: &mut count };
+        let outcome = match step.perform().await {
+            Ok(outcome) => outcome,
+            Err(error) => return Err(error.into_step_error(count.calls)),
+        };
+        match outcome {
+            StepOutcome::Waiting => {
+                let began = session.begin_waiting().await;
+                began.map_err(|error| error.into_step_error(count.calls + 1))?;
+                Ok(Reply::Performed { calls: count.calls + 1, attachments: 0, reopened: count.reopened })
+            }
+            StepOutcome::Performed { attachments } => {
+                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
+            }
+            StepOutcome::Skipped => Ok(Reply::Skipped),
+        }
+    }
+
+    async fn log_out(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.log_out().await;
+        }
+    }
+
+    fn disconnect(&mut self) {
+        self.session = None;
+    }
+}
+
+/// What became of a step that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepOutcome {
+    Performed {
+        attachments: u32,
+    },
+    Skipped,
+    /// The user waits for new mail from now on.
+    Waiting,
+}
+
+/// A step was performed, and met no attachments.
+const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
+
+type StepResult = Result<StepOutcome, CallError>;
+
+/// A step while it is performed.
+struct StepContext<'a> {
+    settings: &'a ImapSettings,
+    connection: &'a mut ImapConnection,
+    memory: &'a mut UserMemory,
+    action: &'a PlanAction,
+    count: &'a mut CallCount,
+}
+
+impl StepContext<'_> {
+    async fn perform(&mut self) -> StepResult {
+        let action = self.action;
+        match (action.verb(), action.keys()) {
+            (Verb::ReadAttachment, keys) => self.read_attachment(keys).await,
+            (Verb::OpenDatabase, _) => self.open_database().await,
+            (Verb::OpenView, Action::View { view }) => self.open_view(view.as_deref()).await,
+            (Verb::ScrollView, Action::Scroll { rows, at }) => self.scroll_view(*rows, *at).await,
+            (Verb::CloseView, _) => Ok(self.close_view()),
+            (Verb::CloseDatabase, _) => self.close_database().await,
+            (Verb::Wait, _) => self.wait().await,
+            (Verb::Poll, _) => self.poll().await,
+            (Verb::ListUnread, _) => self.list_unread().await,
+            (Verb::Read, Action::Read { of, attachments }) => self.read(*of, *attachments).await,
+            (Verb::Search, Action::Search { words }) => self.search(*words).await,
+            (Verb::Update, Action::Document { of }) => self.update(*of).await,
+            (Verb::Delete, Action::Document { of }) => self.delete(*of).await,
+            (Verb::Move, Action::Move { of, to }) => self.move_message(*of, to).await,
+            (Verb::Add, Action::Add { size }) => self.add(size).await,
+            (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
+            (Verb::Send, Action::Send { recipients, from, size, copy }) => {
+                self.send(*recipients, *from, size, *copy).await
+            }
+            (verb, _) => Err(CallError::kept("not-offered", format!("the IMAP door has no {}", verb.word()))),
+        }
+    }
+
+    /// Returns the address of the user.
+    fn address(&self) -> String {
+        self.settings.names.address(self.action.user())
+    }
+}

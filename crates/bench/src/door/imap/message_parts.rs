@@ -1,0 +1,69 @@
+//! What a user needs to know of a message: its attachments, its sender and its subject.
+
+use super::memory::PARTS_MAX;
+use super::response::Value;
+
+/// Maximum length of a section such as `1.2.3`.
+const SECTION_BYTES_MAX: usize = 200;
+
+/// Returns the sections of the attachments of a message, from its `BODYSTRUCTURE`: parts that say so, and all that are
+/// neither text nor made of parts.
+pub(super) fn attachment_sections(structure: &Value) -> Vec<String> {
+    let mut sections = Vec::new();
+    collect(structure, String::new(), &mut sections);
+    sections
+}
+
+fn collect(part: &Value, section: String, sections: &mut Vec<String>) {
+    let Some(values) = part.list() else { return };
+    if sections.len() == PARTS_MAX || section.len() > SECTION_BYTES_MAX {
+        return;
+    }
+    if values.first().is_some_and(|first| first.list().is_some()) {
+        let parts = values.iter().take_while(|value| value.list().is_some());
+        for (number, inner) in (1..).zip(parts) {
+            let dot = if section.is_empty() { "" } else { "." };
+            collect(inner, format!("{section}{dot}{number}"), sections);
+        }
+        return;
+    }
+    if is_attachment(values) {
+        sections.push(if section.is_empty() { "1".to_owned() } else { section });
+    }
+}
+
+fn is_attachment(values: &[Value]) -> bool {
+    let is_text = |value: &Value| value.text().is_some_and(|text| text.eq_ignore_ascii_case("text"));
+    let is_disposition = |value: &Value| {
+        let first = value.list().and_then(|values| values.first());
+        first.and_then(Value::text).is_some_and(|text| text.eq_ignore_ascii_case("attachment"))
+    };
+    !values.first().is_some_and(is_text) || values.iter().skip(7).any(is_disposition)
+}
+
+/// Returns the value of a header field, from the beginning of a message.
+pub(super) fn header_field(head: &[u8], name: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.lines();
+    let value = lines.by_ref().take_while(|line| !line.is_empty()).find_map(|line| {
+        let (field, value) = line.split_once(':')?;
+        field.trim_end().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    })?;
+    let continued = lines.take_while(|line| line.starts_with([' ', '\t']));
+    Some(continued.fold(value, |value, line| format!("{value} {}", line.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_fields_are_found_and_unfolded() {
+        let head =
+            b"Received: from a\r\n\tby b\r\nFROM: Mail 7\r\n <mail7@bench.test>\r\nSubject:Budget\r\n\r\nTo: no\r\n";
+        assert_eq!(header_field(head, "From").as_deref(), Some("Mail 7 <mail7@bench.test>"));
+        assert_eq!(header_field(head, "subject").as_deref(), Some("Budget"));
+        assert_eq!(header_field(head, "To"), None, "the body has no fields");
+        assert_eq!(header_field(b"", "From"), None);
+    }
+}
