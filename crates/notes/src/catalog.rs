@@ -9,6 +9,7 @@
 //! | `p`, path in lower case | [`DatabaseRecord`] |
 //! | `n`, number | path in lower case |
 //! | `#` | number of the next new database |
+//! | `c`, number | path of a database that is being copied and does not exist yet ([`crate::database_copy`]) |
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
 use base::{DbNumber, Name, ReplicaId, Timestamp};
 use revision::DeletionRule;
+use store::KeyRange;
 
 use crate::error::{Error, Result};
 use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
@@ -531,6 +533,27 @@ pub(crate) fn path_key(path: &str) -> Vec<u8> {
     let mut key = vec![b'p'];
     key.extend_from_slice(path.to_lowercase().as_bytes());
     key
+}
+
+/// The first byte of the keys of unfinished copies.
+const COPY: u8 = b'c';
+
+/// Returns the key of a copy that is not complete.
+pub(crate) fn copy_key(number: DbNumber) -> [u8; 5] {
+    let mut key = [COPY; 5];
+    key[1..].copy_from_slice(&number.to_key());
+    key
+}
+
+/// Returns the range of keys of all copies that are not complete.
+pub(crate) fn copies() -> KeyRange {
+    KeyRange::prefix(&[COPY])
+}
+
+/// Returns the number in the key of a copy that is not complete.
+pub(crate) fn split_copy(key: &[u8]) -> Option<DbNumber> {
+    let [COPY, number @ ..] = <[u8; 5]>::try_from(key).ok()? else { return None };
+    Some(DbNumber(u32::from_be_bytes(number)))
 }
 
 pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {

@@ -91,6 +91,11 @@ const CHANGED: u8 = 0;
 const DELETED: u8 = 1;
 const LEFT: u8 = 2;
 
+/// Returns `true` for the kind of the record of a note that exists.
+pub(crate) fn is_change(kind: u8) -> bool {
+    kind == CHANGED
+}
+
 /// An entry of the change log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeEntry {

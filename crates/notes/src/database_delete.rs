@@ -1,10 +1,9 @@
 //! Deletes a whole database: releases its blobs, deletes its keys by range, and frees its disk space.
 
-use base::DbNumber;
+use base::{DbNumber, Timestamp};
 use store::blob::{BlobOwner, BlobWriter};
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
-use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::keys;
 use crate::note::Summary;
@@ -23,11 +22,15 @@ pub(crate) const TABLES: [Table; 10] = [
     Table::Meta,
 ];
 
-/// Releases the references of all notes to their blobs.
-pub(crate) fn release_blobs(database: &Database, gate: &BlobWriter<'_>, batch: &mut Batch) -> Result<()> {
-    let now = database.clock.now();
-    let range = KeyRange::prefix(&database.number.to_key());
-    let mut cursor = database.store.scan(Table::Summary, &range, Direction::Forward)?;
+/// Releases the references of all notes of a database to their blobs.
+pub(crate) fn release_blobs(
+    store: &Store,
+    (database, now): (DbNumber, Timestamp),
+    gate: &BlobWriter<'_>,
+    batch: &mut Batch,
+) -> Result<()> {
+    let range = KeyRange::prefix(&database.to_key());
+    let mut cursor = store.scan(Table::Summary, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
         if part != keys::SummaryRecord::Summary as u8 {
@@ -37,7 +40,7 @@ pub(crate) fn release_blobs(database: &Database, gate: &BlobWriter<'_>, batch: &
         // --rebuild`.
         let Ok(summary) = Summary::decode(value) else { continue };
         for blob in &summary.blobs {
-            gate.release(batch, BlobOwner { database: database.number, note }, blob, now);
+            gate.release(batch, BlobOwner { database, note }, blob, now);
         }
     }
     Ok(())

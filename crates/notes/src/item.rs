@@ -14,6 +14,9 @@ use store::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::limits::{ACCESS_NAMES_PER_NOTE_MAX, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
 
+/// The number of the type of references to other notes.
+const NOTE_REFERENCES_TYPE: u8 = 10;
+
 /// Properties of an item in addition to its value. The flags are those of Domino.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ItemFlags(pub u16);
@@ -130,7 +133,7 @@ impl ItemValue {
             Self::RichText(_) => 7,
             Self::MimePart(_) => 8,
             Self::Object { .. } => 9,
-            Self::NoteReferences(_) => 10,
+            Self::NoteReferences(_) => NOTE_REFERENCES_TYPE,
             Self::Json(_) => 11,
         }
     }
@@ -243,7 +246,7 @@ impl<'a> ItemValueRef<'a> {
                 length: input.varint()?,
                 blob: BlobId(input.array()?),
             },
-            10 => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
+            NOTE_REFERENCES_TYPE => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
             11 => Self::Json(input.text()?),
             _ => return Err(InvalidRecord),
         })
@@ -362,6 +365,13 @@ impl Item {
     pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, InvalidRecord> {
         let ItemRef { name, flags, value } = ItemRef::decode(input)?;
         Ok(Self { name: name.to_owned(), flags, value: value.into_owned() })
+    }
+
+    /// Returns `true` if the item whose stored form begins with these bytes consists of references to other notes.
+    pub(crate) fn begins_with_references(bytes: &[u8]) -> bool {
+        let mut input = Decoder::new(bytes);
+        let value_type = input.text().and_then(|_| input.u16()).and_then(|_| input.u8());
+        value_type == Ok(NOTE_REFERENCES_TYPE)
     }
 
     /// Checks the limits of names and lists.

@@ -27,6 +27,7 @@
 //! | `meta` | database, `r`, UNID, user | an unread mark of a note that has not arrived |
 //! | `meta` | database, `n` | what is known about these records as a whole |
 //! | `meta` | database, `t`, thread key, note | the id of the note's thread ([`crate::thread_index`]) |
+//! | `meta` | database, `x` | the database from which this one was copied ([`crate::database_copy`]) |
 //! | `unread` | database, user, 0, block | the notes that a user has read ([`crate::unread`]) |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -368,6 +369,30 @@ pub(crate) fn split_pending_mark(key: &[u8]) -> Option<&str> {
 /// Returns the key of what is known about the times of unread marks as a whole.
 pub(crate) fn unread_state(database: DbNumber) -> [u8; 5] {
     meta(database, b'n')
+}
+
+/// Returns the key of the record of the database from which a database was copied.
+pub(crate) fn copy_origin(database: DbNumber) -> [u8; 5] {
+    meta(database, b'x')
+}
+
+/// Returns the range of keys of all records of one kind in the table `meta`.
+pub(crate) fn meta_records(database: DbNumber, kind: u8) -> KeyRange {
+    KeyRange::prefix(&meta(database, kind))
+}
+
+/// Returns a key of any table of a database with the number of another database.
+pub(crate) fn in_database(database: DbNumber, key: &[u8]) -> Vec<u8> {
+    let mut moved = key.to_vec();
+    moved[..4].copy_from_slice(&database.to_key());
+    moved
+}
+
+/// Returns the note in a key of the table `body`, the number of the item, and that of its piece.
+pub(crate) fn split_body(key: &[u8]) -> Option<(NoteId, u16, u32)> {
+    let key: &[u8; 14] = key.try_into().ok()?;
+    let note = NoteId(u32::from_be_bytes(key[4..8].try_into().ok()?));
+    Some((note, u16::from_be_bytes(key[8..10].try_into().ok()?), u32::from_be_bytes(key[10..].try_into().ok()?)))
 }
 
 /// Returns the key of the record of a note in the index of threads.

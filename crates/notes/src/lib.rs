@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`server_databases`], [`database`] | all databases of a server, and one open database |
 //! | [`catalog`] | the list of databases |
+//! | [`database_copy`] | copies of whole databases |
 //! | [`acl`], [`grant`], [`access`], [`acl_history`] | access rights, their effect on notes, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
 //! | [`database_snapshot`], [`public`] | snapshots of everything readable, and of public documents only |
@@ -35,6 +36,7 @@ pub mod change_subscription;
 pub mod change_times;
 pub mod counters;
 pub mod database;
+pub mod database_copy;
 pub mod database_snapshot;
 pub mod edit_history;
 pub mod error;
@@ -103,6 +105,7 @@ pub use catalog::{
 };
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;
+pub use database_copy::{CopyOrigin, CopyProgress, DatabaseCopy, NewCopy};
 pub use database_snapshot::DatabaseSnapshot;
 pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};

@@ -35,6 +35,12 @@ pub const ACL_HISTORY_MAX: usize = 500;
 /// Maximum number of differences in one change of the ACL history. Of further ones, only the number is kept.
 pub const ACL_DIFFERENCES_MAX: usize = 200;
 
+/// Number of records that one step of a copy of a database examines.
+pub const COPY_RECORDS_PER_STEP: usize = 8_000;
+
+/// Size in bytes of a batch at which a step of a copy of a database ends.
+pub const COPY_BYTES_PER_STEP: usize = 1 << 20;
+
 /// Number of notes that one step of an upgrade examines, so that the database's lock is held only briefly.
 pub const UPGRADE_NOTES_PER_STEP: usize = 500;
 

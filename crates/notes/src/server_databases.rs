@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base::codec::Decoder;
 use base::sync::{Mutex, MutexGuard};
 use base::{Clock, DbNumber, Random, ReplicaId};
+use store::blob::BlobWriter;
 use store::engine::next_key;
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
@@ -129,7 +130,11 @@ impl Databases {
 
     /// Opens a database by its path.
     pub fn database_open(&self, path: &str) -> Result<Arc<Database>> {
-        let mut open = self.lock_open();
+        self.open_locked(path, &mut self.lock_open())
+    }
+
+    /// Opens a database by its path. `open` are the open databases.
+    pub(crate) fn open_locked(&self, path: &str, open: &mut HashMap<String, Arc<Database>>) -> Result<Arc<Database>> {
         let key = path.to_lowercase();
         if let Some(database) = open.get(&key) {
             return Ok(Arc::clone(database));
@@ -179,7 +184,7 @@ impl Databases {
     }
 
     /// Records a change of the catalog. A path of `None` stands for no database.
-    fn replica_change(&self, id: ReplicaId, old_path: Option<&str>, new_path: Option<&str>) {
+    pub(crate) fn replica_change(&self, id: ReplicaId, old_path: Option<&str>, new_path: Option<&str>) {
         let mut replicas = self.replicas.lock();
         let Some(known) = &mut *replicas else { return };
         if let Some(path) = old_path {
@@ -322,10 +327,7 @@ impl Databases {
         let gate = self.store().blobs().writer();
         let counters = database.lock();
         let mut batch = Batch::new();
-        batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
-        batch.delete(Table::Catalog, &catalog::number_key(database.number));
-        database_delete::release_blobs(database, &gate, &mut batch)?;
-        database_delete::delete_tables(database.number, &mut batch);
+        self.delete_into(database, &gate, &mut batch)?;
         self.commit_durably(&batch)?;
         // The flag is set only after the commit: a database whose deletion failed, for example because the disk is
         // full, stays usable.
@@ -337,6 +339,15 @@ impl Databases {
         database.notify_changed();
         drop(open);
         database_delete::reclaim_deleted(self.store(), database.number);
+        Ok(())
+    }
+
+    /// Adds the deletion of a database to a batch. The caller holds the lock of the database.
+    pub(crate) fn delete_into(&self, database: &Database, gate: &BlobWriter<'_>, batch: &mut Batch) -> Result<()> {
+        batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
+        batch.delete(Table::Catalog, &catalog::number_key(database.number));
+        database_delete::release_blobs(self.store(), (database.number, self.clock().now()), gate, batch)?;
+        database_delete::delete_tables(database.number, batch);
         Ok(())
     }
 
@@ -380,7 +391,7 @@ impl Databases {
         Ok(self.store().durable(ticket).wait()?)
     }
 
-    fn commit_durably(&self, batch: &Batch) -> Result<()> {
+    pub(crate) fn commit_durably(&self, batch: &Batch) -> Result<()> {
         let ticket = self.store().commit(batch)?;
         Ok(self.store().durable(ticket).wait()?)
     }
@@ -391,7 +402,7 @@ impl Databases {
         decode_record(&key, &value).map(Some)
     }
 
-    fn next_number(&self) -> Result<DbNumber> {
+    pub(crate) fn next_number(&self) -> Result<DbNumber> {
         let Some(value) = self.store().get(Table::Catalog, catalog::NEXT_NUMBER_KEY)? else { return Ok(DbNumber(1)) };
         let number = Decoder::new(&value).u32().map_err(|_| damaged(Table::Catalog, catalog::NEXT_NUMBER_KEY))?;
         Ok(DbNumber(number))
@@ -417,7 +428,7 @@ impl Databases {
         self.fixup.lock()
     }
 
-    fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
+    pub(crate) fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
         self.open.lock()
     }
 }

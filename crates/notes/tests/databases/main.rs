@@ -7,6 +7,7 @@ mod change_log;
 mod churn;
 mod concurrency;
 mod damaged_files;
+mod database_copy;
 mod deny_lists;
 mod fixture;
 mod fixup;
