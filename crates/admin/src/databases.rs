@@ -34,6 +34,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
         DbRequest::Replication { path, request } => replication_settings::execute(instance, &path, &request),
         DbRequest::Deleted { path, request } => soft_deletion::execute(instance, &path, &request),
         DbRequest::Conflicts { path, request } => conflicts::execute(instance, &path, &request, report),
+        DbRequest::Copy(request) => super::copies::execute(instance, &request, report),
         DbRequest::Rename { path, to } => rename(instance, &path, &to),
         DbRequest::Delete { path, force } => delete(instance, &path, force),
         DbRequest::Index(request) => full_text::index(instance, &request, report),

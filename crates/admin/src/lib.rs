@@ -7,6 +7,7 @@
 //! | [`people`], [`groups`], [`domains`] | the directory |
 //! | [`sessions`], [`application_passwords`] | logins in browsers; passwords for programs |
 //! | [`databases`], [`acl`], [`views`] | databases; access control lists; views |
+//! | `copies` | copies of databases |
 //! | [`full_text`] | the full-text index of a database |
 //! | [`designs`], [`table`] | templates; import and export of documents as tables |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
@@ -26,6 +27,7 @@ pub mod application_passwords;
 mod conflicts;
 pub mod connections;
 pub mod control;
+mod copies;
 pub mod data_files;
 pub mod databases;
 pub mod designs;

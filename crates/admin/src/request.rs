@@ -10,6 +10,7 @@ mod application_password;
 mod backup;
 mod conflicts;
 mod connection;
+mod copy;
 mod replicate;
 mod replication;
 mod replication_settings;
@@ -26,6 +27,7 @@ pub use application_password::ApplicationPasswordRequest;
 pub use backup::BackupRequest;
 pub use conflicts::ConflictsRequest;
 pub use connection::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
+pub use copy::CopyRequest;
 pub use replicate::ReplicateRequest;
 pub use replication::ReplicationRequest;
 pub use replication_settings::{
@@ -455,6 +457,9 @@ pub enum DbRequest {
         #[serde(rename = "what")]
         request: ConflictsRequest,
     },
+    /// Copies a database, with documents, folders, marks, design and access control list, to one or more new ones.
+    #[command(after_help = COPY_HELP)]
+    Copy(CopyRequest),
     /// Changes the path of a database. The owner of a mail file is updated with the new path.
     Rename {
         /// Path of the database in the catalog.
@@ -494,6 +499,13 @@ pub struct CompactRequest {
     #[serde(default)]
     pub dry_run: bool,
 }
+
+/// Text that `doublet db copy --help` prints after the options.
+const COPY_HELP: &str = "Examples:
+  doublet db copy plans.nsf archive/plans-2026.nsf
+  doublet db copy mail/ann.nsf mail/bob.nsf mail/cid.nsf       each becomes the mail file of its person
+  doublet db copy --resume mail/ann.nsf mail/bob.nsf mail/cid.nsf
+docs/database-copies.md says what is copied.";
 
 /// Text that `doublet db search --help` prints after the options.
 const QUERY_HELP: &str = "Queries:

@@ -215,6 +215,7 @@ mod tests {
         };
         check("doublet db export a.nsf a.csv --user ann", Some("--user"));
         check("doublet db import a.nsf a.csv --user ann --dry-run", Some("--user"));
+        check("doublet db copy a.nsf b.nsf --user ann", Some("--user"));
         check("doublet --user ann status", Some("--user"));
         check("doublet user list --server hub", Some("--server"));
         check("doublet fixup --password-file -", Some("--password-file"));

@@ -129,6 +129,7 @@ impl Instance {
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let StoreServices { config, memory_plan, clock, random, databases, store, data, lock } =
             StoreServices::open_locked(config, data, lock)?;
+        remove_unfinished_copies(&databases);
         let hostname = server_name(&config);
         let options = directory_options(&config, &hostname, &memory_plan);
         let directory = Arc::new(Directory::open(&databases, options, &clock)?);
@@ -212,6 +213,15 @@ impl StoreServices {
         drop((databases, store));
         store::rocks::remove_files(&data.store_folder(), files)?;
         Self::open_for_fixup(config, data, lock)
+    }
+}
+
+/// Removes what copies of databases have left that were not complete when a process ended. A failure only costs space.
+fn remove_unfinished_copies(databases: &Databases) {
+    match databases.remove_unfinished_copies() {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "removed copies of databases that were not complete"),
+        Err(error) => tracing::warn!(%error, "cannot remove copies of databases that were not complete"),
     }
 }
 

@@ -22,9 +22,9 @@ use notes::view::note::{ViewKind, ViewNote};
 use notes::view::open::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, AuthenticationMethod, Database, DatabaseOptions, DatabaseSnapshot,
-    FolderReader, Identity, Item, ItemValue, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot,
-    SaveOptions, Writer, level,
+    Access, Acl, AclEntry, AclFlags, AclLevel, AuthenticationMethod, Database, DatabaseCopy, DatabaseOptions,
+    DatabaseSnapshot, FolderReader, Identity, Item, ItemValue, Level, Marks, NewCopy, NewNote, NoteHeader, OnConflict,
+    PublicSnapshot, SaveOptions, Writer, level,
 };
 use revision::{DeletionRule, Revision, RevisionId};
 use store::BlobId;
@@ -808,6 +808,14 @@ const WRITING: &[Row] = &[
     ("Databases::database_options_set", From(Manager), |c| {
         c.manage(|access| c.world.databases.database_options_set(access, "Title", DatabaseOptions::default()))
     }),
+    ("Databases::check_copy", Server, |c| {
+        let new = NewCopy::new("copy.nsf", &c.database.record());
+        c.manage(|access| c.world.databases.check_copy(access, &new))
+    }),
+    ("DatabaseCopy::begin", Server, |c| {
+        let new = NewCopy::new("copy.nsf", &c.database.record());
+        c.manage(|access| DatabaseCopy::begin(&c.world.databases, access, &new).map(drop))
+    }),
     ("Databases::database_delete", From(Manager), |c| c.manage(|access| c.world.databases.database_delete(access))),
 ];
 
@@ -896,6 +904,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("Writer", &["impl Writer<'_, '_>"]),
     ("Transaction", &["impl<'t> Transaction<'t>"]),
     ("Databases", &["impl Databases"]),
+    ("DatabaseCopy", &["impl<'c> DatabaseCopy<'c>", "impl DatabaseCopy<'_>"]),
     ("Access", &["impl<L: Level> Access<L>", "impl<L: AtLeast<level::", "impl<L: crate::access::AtLeast<level::"]),
 ];
 
@@ -917,6 +926,9 @@ const EXEMPT_METHODS: &[&str] = &[
     "Databases::open Databases::open_with Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
     "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",
     "Databases::database_open_replica Databases::database_page Databases::blob_prepare",
+    "Databases::copy_origin Databases::remove_unfinished_copies",
+    // The copy has begun with a check.
+    "DatabaseCopy::step DatabaseCopy::finish",
     // Rows are missing for these methods, which were added while the matrix was written.
     "DatabaseSnapshot::design_notes Writer::view_create_with",
 ];
