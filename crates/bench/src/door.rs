@@ -1,6 +1,7 @@
 //! A door: a set of protocols through which a user performs its steps.
 //!
-//! [`native`] is the native protocol, and [`imap`] is IMAP with [`smtp`]. [`choice`] chooses the door of a workload.
+//! [`native`] is the native protocol, and [`imap`] is IMAP with [`smtp`]; [`http`] is for the doors over HTTPS.
+//! [`choice`] chooses the door of a workload.
 //! [`line_connection`] has the lines of the older protocols, and [`call`] the errors of calls.
 //!
 //! A door belongs to one user. It holds the connection and the documents that the user has seen, and it knows how a
@@ -11,6 +12,7 @@
 
 pub mod call;
 pub mod choice;
+pub mod http;
 pub mod imap;
 pub mod line_connection;
 pub mod native;

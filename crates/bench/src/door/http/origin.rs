@@ -1,0 +1,47 @@
+//! The server of the requests: its address, its name, and how it is trusted.
+
+use std::sync::Arc;
+
+use client::Trust;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// The versions of HTTP that are offered in the handshake, as browsers offer them.
+const VERSIONS: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// A server that is reached over HTTPS.
+#[derive(Clone)]
+pub struct Origin {
+    /// The host and port.
+    pub(super) address: String,
+    /// The name that is sent in the handshake.
+    pub(super) server_name: ServerName<'static>,
+    /// The settings of TLS.
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Origin").field("address", &self.address).finish()
+    }
+}
+
+impl Origin {
+    /// Creates the origin of a host and port. Returns `None` if the host is neither a name nor an address.
+    pub fn new(address: &str, trust: &Trust) -> Option<Self> {
+        let (host, _) = address.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let server_name = ServerName::try_from(host.to_owned()).ok()?;
+        Some(Self { address: address.to_owned(), server_name, tls: trust.tls(VERSIONS) })
+    }
+
+    /// Returns the host and port, as in the header field `Host`.
+    pub fn authority(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the origin as browsers write it.
+    pub fn text(&self) -> String {
+        format!("https://{}", self.address)
+    }
+}
