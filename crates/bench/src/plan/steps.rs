@@ -4,7 +4,7 @@
 //! the streams of its step. So a step that waits in the engine is small, and no draw depends on the order of others.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

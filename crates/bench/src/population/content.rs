@@ -68,13 +68,15 @@ pub enum Purpose {
     Message,
     /// A document, whose body has one form.
     Document,
+    /// A message that is typed as plain text.
+    TypedText,
 }
 
 impl Purpose {
     /// Draws a form. The shares are assumed.
     fn draw_form(self, numbers: &mut SplitMix64) -> BodyForm {
         match (numbers.below(100), self) {
-            (0..=29, _) => BodyForm::Plain,
+            (0..=29, _) | (_, Self::TypedText) => BodyForm::Plain,
             (30..=54, _) | (_, Self::Document) => BodyForm::Html,
             (_, Self::Message) => BodyForm::Alternative,
         }

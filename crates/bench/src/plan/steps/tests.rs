@@ -21,6 +21,18 @@ fn steps(plan: &Arc<Plan>, user: u64, left_out: &[Verb]) -> PlanSteps {
     PlanSteps::new(plan, &Arc::new(offered), user, 0).expect("a user")
 }
 
+/// Returns the actions of the first iteration of user 1 of 20 whose steps are these. There is a size profile `p`, whose
+/// messages have an attachment.
+pub(crate) fn actions_of(steps: &str) -> Vec<PlanAction> {
+    let text = format!(
+        "format = 1\nname = \"Steps\"\ntitle = \"Steps\"\niteration = \"1 h\"\n\
+         profile = {{ p = {{ rows = [{{ body = 10, attachment = 10, share = 1.0 }}] }} }}\nstep = [{steps}]\n"
+    );
+    let workload = check::check(&text, &[]).unwrap_or_else(|findings| panic!("{findings:#?}\n{text}"));
+    let plan = Arc::new(Plan::new(Arc::new(workload), 1, 20).expect("recipients"));
+    iterations(self::steps(&plan, 1, &[]), 0, 1).into_iter().map(|step| step.action).collect()
+}
+
 /// Returns the steps of the iterations from `first` to the one before `end`.
 fn iterations(mut steps: PlanSteps, first: u64, end: u64) -> Vec<Planned> {
     let all = std::iter::from_fn(|| steps.next_step());

@@ -96,3 +96,13 @@ fn sizes_are_scaled_but_not_to_nothing() {
     assert_eq!(scaled(row(50_000, 0), 1.0), (50_000, 0));
     assert_eq!(scaled(row(500, 10), 0.000_1), (1, 1));
 }
+
+#[test]
+fn typed_texts_are_plain() {
+    let size = ContentSize { body_bytes: 1_000, attachment_bytes: 0 };
+    for seed in 0..40 {
+        let request = ContentRequest { purpose: Purpose::TypedText, ..request(1, size) };
+        let content = Content::generate(&mut SplitMix64::new(seed), &request);
+        assert_eq!((content.form, content.html.as_str()), (BodyForm::Plain, ""));
+    }
+}
