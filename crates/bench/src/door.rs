@@ -15,6 +15,7 @@ pub mod choice;
 pub mod http;
 pub mod imap;
 pub mod line_connection;
+pub mod jmap;
 pub mod native;
 mod rows;
 pub mod smtp;

@@ -1,0 +1,187 @@
+//! JMAP (RFC 8620, RFC 8621): one connection for each user, and the password with each request.
+//!
+//! [`account`] reads the Session object, [`methods`] writes requests and reads their responses, and [`session`] sends
+//! them and counts them. The verbs are in [`views`], [`reading`] and [`writing`], one function for each; [`filling`]
+//! fills mail files before a run. Calls whose arguments follow from one another are one request with back-references.
+//!
+//! The door uses what the Session object offers, so it works with any server: the limits of objects and calls, and the
+//! capabilities for sending and for principals. The addresses that it names are taken for their paths: every request
+//! goes to the server that the run names.
+//!
+//! Limits: those of [`http`](super::http); at most [`account::MAILBOXES_MAX`] mailboxes; a user remembers at most 1,000
+//! rows. Not offered: the calendar, responses, and local replicas. Errors have the types of JMAP as their codes.
+
+mod account;
+pub mod filling;
+mod memory;
+mod methods;
+mod reading;
+mod session;
+#[cfg(test)]
+mod tests;
+mod views;
+mod writing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::http::origin::Origin;
+use super::http::{CallCount, CallError};
+use super::native::NativeSettings;
+use super::{Door, Offered, Reply, StepError};
+use crate::plan::steps::PlanAction;
+use crate::population::people::UserNames;
+use crate::workload::action::Action;
+use crate::workload::verb::Verb;
+use memory::UserMemory;
+use session::JmapSession;
+
+/// The verbs that this door does not perform, with the reason.
+pub const LEFT_OUT: &[(Verb, &str)] = &[
+    (Verb::Respond, "JMAP has messages, and no documents that respond to others"),
+    (Verb::Appointment, "RFC 8621 has no calendar"),
+    (Verb::Invite, "RFC 8621 has no calendar"),
+    (Verb::Accept, "RFC 8621 has no calendar"),
+    (Verb::Replicate, "JMAP has no replicas"),
+    (Verb::Pull, "JMAP has no replicas"),
+    (Verb::RebuildView, "JMAP has no views that are rebuilt"),
+];
+
+/// Returns the verbs that this door performs.
+pub fn offered() -> Offered {
+    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
+}
+
+/// What the doors of all users share.
+pub struct JmapSettings {
+    /// The server.
+    pub origin: Arc<Origin>,
+    /// The addresses of the users.
+    pub names: UserNames,
+    /// The password of all users.
+    pub password: String,
+    /// The factor by which messages are made smaller.
+    pub size_scale: f64,
+    /// The native protocol of the server, by which mail files are created that do not exist.
+    pub creator: Option<Arc<NativeSettings>>,
+}
+
+/// Shows no password.
+impl fmt::Debug for JmapSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JmapSettings").field("origin", &self.origin).field("names", &self.names).finish()
+    }
+}
+
+/// The door of a user.
+#[derive(Debug)]
+pub struct JmapDoor {
+    settings: Arc<JmapSettings>,
+    user: u64,
+    /// `None` until the user has logged in.
+    session: Option<JmapSession>,
+    memory: UserMemory,
+}
+
+impl JmapDoor {
+    /// Creates the door of a user, which is not connected.
+    pub fn new(settings: &Arc<JmapSettings>, user: u64) -> Self {
+        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+    }
+}
+
+impl Door for JmapDoor {
+    type Action = PlanAction;
+
+    async fn log_in(&mut self) -> Result<Reply, StepError> {
+        self.session = None;
+        self.memory = UserMemory::default();
+        let mut count = CallCount::default();
+        match JmapSession::log_in(&self.settings, self.user, &mut count).await {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
+            }
+            Err(error) => Err(error.into_step_error(count.calls)),
+        }
+    }
+
+    async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        let Some(session) = &mut self.session else {
+            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+        };
+        let mut count = CallCount::default();
+        let mut step =
+            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
+        match step.perform().await {
+            Ok(StepOutcome::Performed { attachments }) => {
+                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
+            }
+            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
+            Err(error) => Err(error.into_step_error(count.calls)),
+        }
+    }
+
+    /// Closes the connection: JMAP has no logout.
+    async fn log_out(&mut self) {
+        self.disconnect();
+    }
+
+    fn disconnect(&mut self) {
+        self.session = None;
+        self.memory.events = None;
+    }
+}
+
+/// What became of a step that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepOutcome {
+    Performed { attachments: u32 },
+    Skipped,
+}
+
+/// A step was performed, and met no attachments.
+const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
+
+type StepResult = Result<StepOutcome, CallError>;
+
+/// A step while it is performed.
+struct StepContext<'a> {
+    settings: &'a JmapSettings,
+    session: &'a mut JmapSession,
+    memory: &'a mut UserMemory,
+    action: &'a PlanAction,
+    count: &'a mut CallCount,
+}
+
+impl StepContext<'_> {
+    async fn perform(&mut self) -> StepResult {
+        let action = self.action;
+        match (action.verb(), action.keys()) {
+            (Verb::ReadAttachment, keys) => self.read_attachment(keys).await,
+            (Verb::OpenDatabase, _) => self.open_database().await,
+            (Verb::OpenView, Action::View { view }) => self.open_view(view.as_deref()).await,
+            (Verb::ScrollView, Action::Scroll { rows, at }) => self.scroll_view(*rows, *at).await,
+            (Verb::CloseView, _) => Ok(self.close_view()),
+            (Verb::CloseDatabase, _) => Ok(DONE),
+            (Verb::Poll, _) => self.poll().await,
+            (Verb::Wait, _) => self.wait().await,
+            (Verb::ListUnread, _) => self.list_unread().await,
+            (Verb::Read, Action::Read { of, .. }) => self.read(*of).await,
+            (Verb::Lookup, Action::Lookup { names }) => self.lookup(*names).await,
+            (Verb::Search, Action::Search { words }) => self.search(*words).await,
+            (Verb::Update, Action::Document { of }) => self.update(*of).await,
+            (Verb::Delete, Action::Document { of }) => self.delete(*of).await,
+            (Verb::Move, Action::Move { of, to }) => self.move_message(*of, to).await,
+            (Verb::Add, Action::Add { size }) => self.add(size).await,
+            (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
+            (Verb::Send, Action::Send { recipients, size, copy, .. }) => self.send(*recipients, size, *copy).await,
+            (verb, _) => Err(CallError::kept("not-offered", format!("the JMAP door has no {}", verb.word()))),
+        }
+    }
+
+    /// Returns the address of the user.
+    fn address(&self) -> String {
+        self.settings.names.address(self.action.user())
+    }
+}
