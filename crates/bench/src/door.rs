@@ -16,6 +16,7 @@ pub mod http;
 pub mod imap;
 pub mod line_connection;
 pub mod jmap;
+pub mod lite;
 pub mod native;
 mod rows;
 pub mod smtp;

@@ -1,0 +1,207 @@
+//! Marking, deleting and moving messages, drafts, sending, and looking up names.
+
+use std::sync::Arc;
+
+use super::form::{FilledForm, Form, FormFile};
+use super::list::ListRow;
+use super::session::LoadedPage;
+use super::{CallError, DONE, StepContext, StepOutcome, StepResult};
+use crate::plan::stream::Draw;
+use crate::population::content::{Content, Purpose};
+use crate::workload::action::{Document, Recipients, Size};
+
+/// The values of buttons.
+const DELETE: &str = "delete";
+const MOVE: &str = "move";
+const CREATE: &str = "create";
+const SEND: &str = "send";
+const SAVE: &str = "save";
+const LOOK_UP: &str = "look";
+const FLAGS: [&str; 2] = ["flag", "unflag"];
+
+impl StepContext<'_> {
+    /// Flags a message, or removes the flag.
+    pub(super) async fn update(&mut self, of: Document) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let flag = FLAGS[self.action.stream(Draw::Content).below(2) as usize];
+        self.press_for(&row, flag, None).await?;
+        Ok(DONE)
+    }
+
+    pub(super) async fn delete(&mut self, of: Document) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        self.press_for(&row, DELETE, None).await?;
+        self.forget(&row);
+        Ok(DONE)
+    }
+
+    /// Moves a message to a folder, which is created if there is none.
+    pub(super) async fn move_message(&mut self, of: Document, to: &str) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let list = Arc::clone(&row.list);
+        let (field, folder) = match list.form.choice(to) {
+            Some((field, folder)) => (field.to_owned(), folder.to_owned()),
+            None => self.create_folder(to, &list.target).await?,
+        };
+        self.press_for(&row, MOVE, Some((&field, &folder))).await?;
+        self.forget(&row);
+        Ok(DONE)
+    }
+
+    /// Saves a draft. It is in the folder with drafts, and the user does not remember it.
+    pub(super) async fn add(&mut self, size: &Size) -> StepResult {
+        let content = self.content(size);
+        let to = self.settings.names.address(self.action.user());
+        let write = self.session.navigation().write.clone();
+        let LoadedPage { page, target } = self.session.visit(self.count, &write).await?;
+        let form = page.form_with_button(SAVE).ok_or_else(|| no_composer(&target))?;
+        let mut filled = form.fill();
+        filled.set("to", &to)?;
+        self.write(&mut filled, content)?;
+        filled.press(SAVE)?;
+        self.session.submit(self.count, filled, &target).await?;
+        Ok(DONE)
+    }
+
+    pub(super) async fn send(&mut self, recipients: Recipients, size: &Size) -> StepResult {
+        let to = match recipients {
+            Recipients::Drawn(count) => self.action.recipients(count),
+            Recipients::Oneself => vec![self.action.user()],
+        };
+        let content = self.content(size);
+        let write = self.session.navigation().write.clone();
+        let LoadedPage { page, target } = self.session.visit(self.count, &write).await?;
+        let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
+        let mut filled = form.fill();
+        filled.set("to", &self.addresses(&to))?;
+        self.write(&mut filled, content)?;
+        self.send_form(filled, &target).await
+    }
+
+    /// Answers a message above its quoted text. If the answer would not go to a user of the run, it goes to one who is
+    /// drawn.
+    pub(super) async fn reply(&mut self, of: Document, size: &Size) -> StepResult {
+        let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
+        let message = match self.memory.last.clone().filter(|last| last.row == row) {
+            Some(message) => message,
+            None => self.show_message(row).await?,
+        };
+        let missing = || CallError::malformed(format!("{}: no link Reply", message.target));
+        let reply = message.reply.as_ref().ok_or_else(missing)?;
+        let LoadedPage { page, target } = self.session.visit(self.count, reply).await?;
+        let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
+        let mut filled = form.fill();
+        let is_user = filled.value("to").is_some_and(|to| self.settings.names.number_of(to).is_some());
+        if !is_user {
+            filled.set("to", &self.addresses(&self.action.recipients(1)))?;
+        }
+        let subject = filled.value("subject").unwrap_or_default().to_owned();
+        let quoted = filled.value("body").unwrap_or_default().to_owned();
+        let mut content = self.content(size);
+        content.subject = subject;
+        content.body.push_str(&quoted);
+        self.write(&mut filled, content)?;
+        self.send_form(filled, &target).await
+    }
+
+    /// Looks up names in the composer.
+    pub(super) async fn lookup(&mut self, names: u64) -> StepResult {
+        let people = self.action.names(names);
+        let write = self.session.navigation().write.clone();
+        let LoadedPage { page, target } = self.session.visit(self.count, &write).await?;
+        let form = page.form_with_button(LOOK_UP).ok_or_else(|| no_composer(&target))?;
+        let mut filled = form.fill();
+        let name_of = |person: &u64| {
+            let address = self.settings.names.address(*person);
+            address.split('@').next().unwrap_or_default().to_owned()
+        };
+        let names: Vec<String> = people.iter().map(name_of).collect();
+        filled.set("to", &names.join(", "))?;
+        filled.press(LOOK_UP)?;
+        self.session.submit(self.count, filled, &target).await?;
+        Ok(DONE)
+    }
+
+    /// Sends the composer. The composer comes back if something is wrong.
+    async fn send_form(&mut self, mut filled: FilledForm<'_>, target: &str) -> StepResult {
+        filled.press(SEND)?;
+        let answered = self.session.submit(self.count, filled, target).await?;
+        if answered.page.form_with_button(SEND).is_some() {
+            return Err(CallError::kept("send-refused", answered.page.problem()));
+        }
+        self.take_list_if_any(&answered);
+        Ok(DONE)
+    }
+
+    /// Presses a button for a message: on its own page if that was shown last, or in its list.
+    async fn press_for(&mut self, row: &ListRow, button: &str, choice: Option<(&str, &str)>) -> Result<(), CallError> {
+        let shown = self.memory.last.as_ref().filter(|last| last.row == *row);
+        let shown = shown.and_then(|last| Some((last.form.clone()?, last.target.clone())));
+        let (form, target, has_box) = match shown {
+            Some((form, target)) => (form, target, false),
+            None => (row.list.form.clone(), row.list.target.clone(), true),
+        };
+        let mut filled = form.fill();
+        if has_box {
+            filled.check(&row.field, &row.value);
+        }
+        if let Some((field, value)) = choice {
+            filled.set(field, value)?;
+        }
+        filled.press(button)?;
+        let answered = self.session.submit(self.count, filled, &target).await?;
+        self.take_list_if_any(&answered);
+        Ok(())
+    }
+
+    /// Creates a folder, and returns the field and the value by which the page `list` chooses it.
+    async fn create_folder(&mut self, name: &str, list: &str) -> Result<(String, String), CallError> {
+        let folders = self.session.navigation().folders.clone();
+        let LoadedPage { page, target } = self.session.visit(self.count, &folders).await?;
+        let missing = || CallError::malformed(format!("{target}: no form for new folders"));
+        let form: &Form = page.form_with_button(CREATE).ok_or_else(missing)?;
+        let mut filled = form.fill();
+        filled.set("name", name)?;
+        filled.press(CREATE)?;
+        self.session.submit(self.count, filled, &target).await?;
+        let list = self.session.visit(self.count, list).await?;
+        let choice = list.page.forms.iter().find_map(|form| form.choice(name));
+        let choice = choice.map(|(field, value)| (field.to_owned(), value.to_owned()));
+        choice.ok_or_else(|| CallError::kept("not-found", format!("there is no folder {name}")))
+    }
+
+    /// Writes subject, text and attachment.
+    fn write(&self, filled: &mut FilledForm<'_>, content: Content) -> Result<(), CallError> {
+        filled.set("subject", &content.subject)?;
+        filled.set("body", &content.body)?;
+        match content.attachment {
+            Some(file) => filled.attach(FormFile { name: file.name, media_type: file.media_type, content: file.bytes }),
+            None => Ok(()),
+        }
+    }
+
+    fn content(&self, size: &Size) -> Content {
+        self.action.content(Purpose::TypedText, size, self.settings.size_scale, None)
+    }
+
+    fn addresses(&self, users: &[u64]) -> String {
+        let addresses: Vec<String> = users.iter().map(|user| self.settings.names.address(*user)).collect();
+        addresses.join(", ")
+    }
+
+    /// Remembers the list of a page that answers a form, if it has one.
+    fn take_list_if_any(&mut self, answered: &LoadedPage) {
+        if answered.page.form_with_button(MOVE).is_some() {
+            self.take_list(answered);
+        }
+    }
+
+    fn forget(&mut self, row: &ListRow) {
+        self.memory.rows.forget(row);
+        self.memory.last.take_if(|last| last.row == *row);
+    }
+}
+
+fn no_composer(target: &str) -> CallError {
+    CallError::malformed(format!("{target}: no composer"))
+}
