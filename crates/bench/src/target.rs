@@ -128,6 +128,9 @@ pub enum TargetError {
     /// The server has no address for a protocol of the workload.
     #[error("the target has no address for {0}: in the file of --target, {0} is missing")]
     NoAddress(&'static str),
+    /// An address is not a host and a port.
+    #[error("{0} is not a host and a port")]
+    NotAnAddress(String),
     /// This version does not have the door of the workload.
     #[error("the door {0:?} does not exist yet")]
     NoDoor(workload::Door),

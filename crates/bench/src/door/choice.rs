@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::imap::{self, ImapDoor, ImapSettings};
+use super::jmap::{self, JmapDoor, JmapSettings};
+use super::lite::{self, LiteDoor, LiteSettings};
 use super::native::{self, NativeDoor, NativeSettings};
 use super::{Door, Offered, Reply, StepError};
 use crate::plan::steps::PlanAction;
@@ -25,7 +27,9 @@ impl DoorOffer {
         match door {
             workload::Door::Native => Some(Self { offered: native::offered(), left_out: native::LEFT_OUT }),
             workload::Door::Imap => Some(Self { offered: imap::offered(), left_out: imap::LEFT_OUT }),
-            workload::Door::Jmap | workload::Door::Lite | workload::Door::Full => None,
+            workload::Door::Jmap => Some(Self { offered: jmap::offered(), left_out: jmap::LEFT_OUT }),
+            workload::Door::Lite => Some(Self { offered: lite::offered(), left_out: lite::LEFT_OUT }),
+            workload::Door::Full => None,
         }
     }
 
@@ -43,6 +47,10 @@ pub enum DoorSettings {
     Native(Arc<NativeSettings>),
     /// IMAP with SMTP.
     Imap(Arc<ImapSettings>),
+    /// JMAP.
+    Jmap(Arc<JmapSettings>),
+    /// The lite web mail.
+    Lite(Arc<LiteSettings>),
 }
 
 impl DoorSettings {
@@ -51,6 +59,8 @@ impl DoorSettings {
         match self {
             Self::Native(settings) => UserDoor::Native(NativeDoor::new(settings, user)),
             Self::Imap(settings) => UserDoor::Imap(ImapDoor::new(settings, user)),
+            Self::Jmap(settings) => UserDoor::Jmap(JmapDoor::new(settings, user)),
+            Self::Lite(settings) => UserDoor::Lite(LiteDoor::new(settings, user)),
         }
     }
 
@@ -59,6 +69,8 @@ impl DoorSettings {
         match self {
             Self::Native(_) => &["native"],
             Self::Imap(_) => &["imap", "smtp", "pop3"],
+            Self::Jmap(_) => &["jmap"],
+            Self::Lite(_) => &["lite"],
         }
     }
 
@@ -75,6 +87,8 @@ impl DoorSettings {
         match self {
             Self::Native(settings) => native::filling::fill_mail_file(settings, user, memos).await,
             Self::Imap(settings) => imap::filling::fill_mail_file(settings, user, memos).await,
+            Self::Jmap(settings) => jmap::filling::fill_mail_file(settings, user, memos).await,
+            Self::Lite(settings) => lite::fill_mail_file(settings, user, memos).await,
         }
     }
 }
@@ -86,6 +100,10 @@ pub enum UserDoor {
     Native(NativeDoor),
     /// IMAP with SMTP.
     Imap(ImapDoor),
+    /// JMAP.
+    Jmap(JmapDoor),
+    /// The lite web mail.
+    Lite(LiteDoor),
 }
 
 impl Door for UserDoor {
@@ -95,6 +113,8 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.log_in().await,
             Self::Imap(door) => door.log_in().await,
+            Self::Jmap(door) => door.log_in().await,
+            Self::Lite(door) => door.log_in().await,
         }
     }
 
@@ -102,6 +122,8 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.perform(action).await,
             Self::Imap(door) => door.perform(action).await,
+            Self::Jmap(door) => door.perform(action).await,
+            Self::Lite(door) => door.perform(action).await,
         }
     }
 
@@ -109,6 +131,8 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.log_out().await,
             Self::Imap(door) => door.log_out().await,
+            Self::Jmap(door) => door.log_out().await,
+            Self::Lite(door) => door.log_out().await,
         }
     }
 
@@ -116,6 +140,8 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.disconnect(),
             Self::Imap(door) => door.disconnect(),
+            Self::Jmap(door) => door.disconnect(),
+            Self::Lite(door) => door.disconnect(),
         }
     }
 }

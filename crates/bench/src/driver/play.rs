@@ -15,6 +15,9 @@ use super::users::PlanUsers;
 use crate::door::choice::DoorSettings;
 use crate::door::imap::ImapSettings;
 use crate::door::line_connection::Place;
+use crate::door::http::origin::Origin;
+use crate::door::jmap::JmapSettings;
+use crate::door::lite::LiteSettings;
 use crate::door::native::NativeSettings;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
@@ -41,21 +44,19 @@ pub type LogFile = BufWriter<File>;
 ///
 /// If the target has no address for the protocol of the workload.
 pub fn door_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<DoorSettings, TargetError> {
-    let workload = run.plan.workload();
-    match workload.door {
-        Door::Native => {
-            let address = target.address(Protocol::Native)?;
-            let options = ConnectOptions {
-                compression: workload.native.compression,
-                call_time_max: Some(run.options.time_limit),
-                ..ConnectOptions::new(address, target.trust.clone())
-            };
-            Ok(DoorSettings::Native(Arc::new(NativeSettings {
-                options,
+    match run.plan.workload().door {
+        Door::Native => Ok(DoorSettings::Native(Arc::new(native_settings(run, target, random)?))),
+        Door::Jmap => Ok(DoorSettings::Jmap(Arc::new(jmap_settings(run, target, random)?))),
+        Door::Lite => {
+            let origin = Arc::new(origin(target, Protocol::Lite)?);
+            let has_filler = target.addresses.contains_key(&Protocol::Jmap);
+            let filler = has_filler.then(|| jmap_settings(run, target, random)).transpose()?;
+            Ok(DoorSettings::Lite(Arc::new(LiteSettings {
+                origin,
                 names: target.names.clone(),
                 password: target.password.clone(),
                 size_scale: run.options.size_scale,
-                random,
+                filler,
             })))
         }
         Door::Imap => Ok(DoorSettings::Imap(Arc::new(imap_settings(run, target)?))),
@@ -90,6 +91,40 @@ fn imap_settings(run: &PreparedRun, target: &Target) -> Result<ImapSettings, Tar
         password: target.password.clone(),
         size_scale: run.options.size_scale,
     })
+}
+
+fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<NativeSettings, TargetError> {
+    let address = target.address(Protocol::Native)?;
+    let options = ConnectOptions {
+        compression: run.plan.workload().native.compression,
+        call_time_max: Some(run.options.time_limit),
+        ..ConnectOptions::new(address, target.trust.clone())
+    };
+    Ok(NativeSettings {
+        options,
+        names: target.names.clone(),
+        password: target.password.clone(),
+        size_scale: run.options.size_scale,
+        random,
+    })
+}
+
+fn jmap_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<JmapSettings, TargetError> {
+    let has_native = target.addresses.contains_key(&Protocol::Native);
+    let creator = has_native.then(|| native_settings(run, target, random)).transpose()?;
+    Ok(JmapSettings {
+        origin: Arc::new(origin(target, Protocol::Jmap)?),
+        names: target.names.clone(),
+        password: target.password.clone(),
+        size_scale: run.options.size_scale,
+        creator: creator.map(Arc::new),
+    })
+}
+
+/// Returns the server of a protocol over HTTPS.
+fn origin(target: &Target, protocol: Protocol) -> Result<Origin, TargetError> {
+    let address = target.address(protocol)?;
+    Origin::new(address, &target.trust).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
 }
 
 /// Creates the mail files that do not exist, fills them all, and reports how far it is.

@@ -60,7 +60,8 @@ fn protocols(door: Door) -> &'static [Protocol] {
         Door::Native => &[],
         Door::Imap => &[Protocol::Imap, Protocol::Submission, Protocol::Pop3],
         Door::Jmap => &[Protocol::Jmap],
-        Door::Lite | Door::Full => &[Protocol::Lite],
+        // Mail files are filled over JMAP.
+        Door::Lite | Door::Full => &[Protocol::Lite, Protocol::Jmap],
     }
 }
 
