@@ -27,6 +27,7 @@ use tonic::codegen::http::{HeaderValue, Request, Response, Uri};
 
 use crate::error::Error;
 use crate::scram::Scram;
+use crate::traffic::Traffic;
 use crate::trust::Trust;
 
 /// Default maximum size of one message, in bytes.
@@ -47,6 +48,8 @@ pub struct ConnectOptions {
     pub call_time_max: Option<Duration>,
     /// Maximum size of one message in bytes, in either direction.
     pub message_bytes_max: usize,
+    /// Counts the bytes of the connection. Connections with the same counters are counted together.
+    pub traffic: Traffic,
 }
 
 impl ConnectOptions {
@@ -60,6 +63,7 @@ impl ConnectOptions {
             compression: false,
             call_time_max: Some(Duration::from_secs(60)),
             message_bytes_max: MESSAGE_BYTES_MAX,
+            traffic: Traffic::default(),
         }
     }
 
@@ -281,7 +285,10 @@ impl Channel {
         let distrusted = |reason: String| Error::Tls { address: options.address.clone(), reason };
         let name = ServerName::try_from(options.host().to_owned()).map_err(|error| distrusted(error.to_string()))?;
         let connector = TlsConnector::from(options.trust.config());
-        let stream = connector.connect(name, socket).await.map_err(|error| distrusted(error.to_string()))?;
+        let stream = connector
+            .connect(name, options.traffic.counted(socket))
+            .await
+            .map_err(|error| distrusted(error.to_string()))?;
         let certificates = stream.get_ref().1.peer_certificates();
         let certificate = certificates.and_then(<[_]>::first).map(|first| first.to_vec()).unwrap_or_default();
         let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));

@@ -20,10 +20,12 @@
 mod connection;
 mod error;
 mod scram;
+mod traffic;
 mod trust;
 
 pub use connection::{Channel, Client, ConnectOptions, RequestSender, RequestStream, request_channel, request_stream};
 pub use error::{Error, formula_place, reason};
 pub use proto::{details, v1};
 pub use tonic::{Code, Request, Response, Status, Streaming};
+pub use traffic::{CountedStream, Traffic};
 pub use trust::Trust;
