@@ -137,6 +137,8 @@ pub async fn serve_call(
 ) -> Response<ResponseBody> {
     let begun = Instant::now();
     let method = known_method(request.uri().path());
+    let statistics = &connection.service.statistics;
+    statistics.record_request(method);
     let mut budget = connection.budget.clone();
     let mut is_known = false;
     let outcome = match admit(connection, method, &request) {
@@ -149,6 +151,7 @@ pub async fn serve_call(
         Err(Refused::Call(error)) => Status::from(error).into_http(),
         Err(Refused::Unknown) => Status::unimplemented("unknown call").into_http(),
     };
+    statistics.record_reply(method, begun.elapsed());
     log_reply(&connection.peer, method, &outcome, begun);
     let (mut parts, body) = outcome.into_parts();
     if is_known {

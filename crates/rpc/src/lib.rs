@@ -16,6 +16,7 @@
 //! | [`session`] | tokens and their sessions |
 //! | [`service`] | the tables of calls, and how a call is passed to a worker |
 //! | `cmd` | the implementation of the calls, one file per topic; synchronous code over `notes` and `directory` |
+//! | [`statistics`] | counters of calls |
 //! | [`convert`] | conversion of items, headers and keys between the protocol and `notes`; pure |
 //! | [`backend`] | the traits by which this crate uses the rest of the server |
 //!
@@ -34,6 +35,7 @@ pub mod request_body;
 pub mod response_body;
 pub mod service;
 pub mod session;
+pub mod statistics;
 
 pub use connection::{serve, serve_local};
 pub use service::{Service, ServiceOptions, Services};

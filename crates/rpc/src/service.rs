@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, REPLICA_MESSAGE_BYTES_MAX};
 use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
+use crate::statistics::Statistics;
 
 mod calls;
 mod divided;
@@ -102,6 +103,7 @@ pub struct Service {
     pub(crate) services: Arc<Services>,
     pub(crate) options: Arc<ServiceOptions>,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) statistics: Arc<Statistics>,
     pub(crate) shutdown: Shutdown,
     coroutines: Arc<CoroutineSlots>,
 }
@@ -119,6 +121,7 @@ impl Service {
             services: Arc::new(services),
             options: Arc::new(options),
             sessions: Arc::new(sessions),
+            statistics: Arc::default(),
             shutdown,
             coroutines: Arc::new(CoroutineSlots::new()),
         })
@@ -128,6 +131,12 @@ impl Service {
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Returns the counters of calls.
+    #[must_use]
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
     }
 
     /// Runs blocking work for a caller on a worker and waits until its result is durable. Work is skipped if its caller

@@ -50,7 +50,7 @@ mod protocols;
 mod web_routes;
 
 pub use local::LocalServer;
-use protocols::{HttpStatistics, ProtocolServices};
+use protocols::{ProtocolServices, ProtocolStatistics};
 
 /// The error returned if the server cannot run. For the operator.
 #[derive(Debug, thiserror::Error)]
@@ -293,7 +293,7 @@ impl Server {
             running.spawn(self.create_acceptor(listener, serve, probes).run());
         }
         for listener in admin {
-            self.start_admin_port(listener, (listeners.clone(), services.http_statistics()), running);
+            self.start_admin_port(listener, (listeners.clone(), services.statistics()), running);
         }
         Ok(())
     }
@@ -322,7 +322,7 @@ impl Server {
     fn start_admin_port(
         self: &Arc<Self>,
         bound: BoundListener,
-        (listeners, http): (Vec<ListenerProbe>, HttpStatistics),
+        (listeners, ProtocolStatistics { http, native }): (Vec<ListenerProbe>, ProtocolStatistics),
         running: &mut JoinSet<()>,
     ) {
         let Socket::Tcp(listener) = bound.socket else {
@@ -340,6 +340,7 @@ impl Server {
             logins: Arc::clone(&self.logins),
             updater: Arc::clone(&self.updater),
             replication_counters: Arc::clone(&self.replication.counters),
+            native,
             http,
             shutdown: self.shutdown.clone(),
             listeners,

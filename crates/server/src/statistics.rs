@@ -50,6 +50,8 @@ pub struct ServerStatistics {
     pub updater: Arc<ViewUpdater>,
     /// The counters of replications.
     pub replication_counters: Arc<ReplicationCounters>,
+    /// The counters of calls of the native protocol.
+    pub native: Arc<rpc::statistics::Statistics>,
     /// The counters of requests over HTTP, by the service that they are for.
     pub http: Vec<(&'static str, Arc<http::statistics::Statistics>)>,
     /// The state of the shutdown.
@@ -85,6 +87,7 @@ impl Collector for ServerStatistics {
         self.write_profile_cache(out)?;
         self.write_transport(out)?;
         self.write_logins(out)?;
+        self.write_native(out)?;
         self.write_http(out)?;
         self.write_store(out)?;
         self.write_blobs(out)?;
@@ -308,6 +311,14 @@ impl ServerStatistics {
         out.counter("password_hashes", "Computed password hashes.", directory.hashes)
     }
 
+    fn write_native(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let calls: Vec<_> = self.native.calls().map(|of| ([("call", of.call)], of)).collect();
+        let received = samples(&calls, |of| of.received);
+        out.counters("native_calls", "Calls of the native protocol that arrived.", received)?;
+        let seconds = samples(&calls, |of| of.answered.as_secs_f64());
+        out.counters("native_calls_seconds", "Time from the header of calls to the header of their replies.", seconds)
+    }
+
     fn write_http(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         let reports: Vec<(&str, Vec<(String, RouteCounters)>)> =
             self.http.iter().map(|(service, of)| (*service, of.routes())).collect();
@@ -417,6 +428,7 @@ mod tests {
             replication_counters: Arc::default(),
             sessions,
             logins,
+            native: Arc::default(),
             http: vec![("web", Arc::default())],
             shutdown: Shutdown::new(),
             listeners: Vec::new(),

@@ -47,8 +47,13 @@ pub(super) struct ProtocolServices {
     jmap: Arc<jmap::service::Service>,
 }
 
-/// The counters of requests over HTTP, by the service that they are for.
-pub(super) type HttpStatistics = Vec<(&'static str, Arc<http::statistics::Statistics>)>;
+/// The counters of requests over HTTP and of calls.
+pub(super) struct ProtocolStatistics {
+    /// The counters of requests over HTTP, by the service that they are for.
+    pub(super) http: Vec<(&'static str, Arc<http::statistics::Statistics>)>,
+    /// The counters of calls of the native protocol.
+    pub(super) native: Arc<rpc::statistics::Statistics>,
+}
 
 impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>, bound: &[BoundListener]) -> Result<Self, ServeError> {
@@ -108,11 +113,13 @@ impl ProtocolServices {
         })
     }
 
-    /// Returns the counters of requests over HTTP.
-    pub(super) fn http_statistics(&self) -> HttpStatistics {
-        [("web", &self.web), ("couchdb", &self.couchdb)]
-            .map(|(name, front)| (name, Arc::clone(front.statistics())))
-            .to_vec()
+    /// Returns the counters of requests and calls.
+    pub(super) fn statistics(&self) -> ProtocolStatistics {
+        let http = [("web", &self.web), ("couchdb", &self.couchdb)];
+        ProtocolStatistics {
+            http: http.map(|(name, front)| (name, Arc::clone(front.statistics()))).to_vec(),
+            native: Arc::clone(self.native.statistics()),
+        }
     }
 
     /// Returns the function that serves the connections of a listener.
