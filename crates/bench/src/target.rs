@@ -1,9 +1,13 @@
 //! The server under test: its addresses, its users and its processes.
 //!
 //! [`server`] starts a server on a folder of its own and ends it; [`file`](mod@file) reads the file that describes a
-//! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, and
-//! [`metrics`] what the server counts; [`queue`] waits until its queue is empty.
+//! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, [`disk`] what
+//! the disk of the data folder does, [`metrics`] and [`counters`] what the server counts; [`queue`] waits until its
+//! queue is empty. [`cores`] keeps server and driver apart.
 
+pub mod cores;
+pub mod counters;
+pub mod disk;
 pub mod file;
 pub mod metrics;
 pub mod process;
@@ -14,6 +18,7 @@ pub mod system_random;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 
 use client::Trust;
 
@@ -75,6 +80,8 @@ pub struct Target {
     pub metrics: Option<String>,
     /// The processes of the server.
     pub processes: Vec<u32>,
+    /// The data folder, if it is on this machine and known.
+    pub data_folder: Option<PathBuf>,
 }
 
 /// Shows no password.

@@ -62,19 +62,25 @@ fn format_level(runs: &[RunLabel], level: &ComparedLevel) -> String {
 }
 
 fn format_row(row: &ComparedRow) -> String {
-    let mut text = format!("| {} | {} | {} |", line(&row.name), line(&row.unit), format_figure(row.baseline));
+    let mut text = format!("| {} | {} | {} |", line(&row.name), line(&row.unit), format_with_spread(row.baseline));
     for new in &row.new {
-        let _ = write!(text, " {} | {} |", format_figure(new.figure), format_change(new));
+        let _ = write!(text, " {} | {} |", format_with_spread(new.figure), format_change(new));
     }
     text.push('\n');
     text
 }
 
-fn format_figure(figure: Option<Figure>) -> String {
+fn format_with_spread(figure: Option<Figure>) -> String {
     let Some(Figure { mean, half_width }) = figure else { return "–".to_owned() };
     let digits = digits(mean);
     let spread = half_width.map(|half_width| format!(" ± {half_width:.digits$}")).unwrap_or_default();
     format!("{mean:.digits$}{spread}")
+}
+
+/// Formats a figure with at least three digits.
+pub(crate) fn format_figure(figure: f64) -> String {
+    let digits = digits(figure);
+    format!("{figure:.digits$}")
 }
 
 /// Returns the decimal places with which a figure has at least three digits.
@@ -101,7 +107,7 @@ fn format_change(new: &NewFigure) -> String {
 }
 
 /// Returns a text as a part of a line of Markdown.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     let mut clean = String::new();
     for c in text.chars() {
         match c {

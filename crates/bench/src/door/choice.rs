@@ -64,16 +64,6 @@ impl DoorSettings {
         }
     }
 
-    /// Returns the names under which Doublet counts the calls of the door.
-    pub fn protocols(&self) -> &'static [&'static str] {
-        match self {
-            Self::Native(_) => &["native"],
-            Self::Imap(_) => &["imap", "smtp", "pop3"],
-            Self::Jmap(_) => &["jmap"],
-            Self::Lite(_) => &["lite"],
-        }
-    }
-
     /// Adds messages to the inbox of a user, in order, and creates the mail file if there is none.
     ///
     /// # Errors

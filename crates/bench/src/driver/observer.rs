@@ -3,12 +3,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use client::Traffic;
+
 use crate::engine::phases::{PhaseName, SessionCount};
 use crate::engine::run::{BorderObserver, Observation};
 use crate::engine::states::StateCounts;
 use crate::record::recorder::Sample;
+use crate::target::counters::{ServerCounter, ServerCounters};
+use crate::target::disk::{DataDisk, DiskCounters};
 use crate::target::metrics::Metrics;
-use crate::target::process::{Consumption, Processes};
+use crate::target::process::{Consumption, Processes, SwappedPages};
 use crate::target::server::StartedServer;
 
 /// The time between two lines of progress.
@@ -25,8 +29,14 @@ pub struct BorderRecord {
     pub driver: Option<Consumption>,
     /// What the server has consumed since it started.
     pub server: Option<Consumption>,
-    /// The calls that the server has counted since it started.
-    pub server_calls: Option<f64>,
+    /// What the server has counted since it started, or `None` if it has not answered.
+    pub counters: Option<ServerCounters>,
+    /// What the disk of the data folder has done since the machine started.
+    pub disk: Option<DiskCounters>,
+    /// What the machine has swapped since it started.
+    pub swapped: Option<SwappedPages>,
+    /// Bytes on the sockets of the driver since it started, in both directions.
+    pub network_bytes: u64,
 }
 
 /// Everything that was observed. Its size follows from the number of samples.
@@ -36,6 +46,8 @@ pub struct RunRecord {
     pub borders: Vec<BorderRecord>,
     /// The largest number of open files of the driver.
     pub open_files_max: u64,
+    /// The disk of the data folder.
+    pub disk: DataDisk,
 }
 
 /// What the observer needs of its run.
@@ -46,8 +58,10 @@ pub struct RunObserver<'a> {
     pub processes: Vec<u32>,
     /// The host and port of `/metrics`.
     pub metrics: Option<String>,
-    /// The protocols under which the server counts the calls of the run.
-    pub protocols: &'static [&'static str],
+    /// The bytes of the users' connections.
+    pub traffic: Traffic,
+    /// Whether the sessions of the server take part in the steady state.
+    pub sessions: SessionRule,
     /// The users of the last level.
     pub users: u64,
     /// Where the observations go.
@@ -58,6 +72,15 @@ pub struct RunObserver<'a> {
     pub machine: Processes,
     /// What is reported next.
     pub counted: Counted,
+}
+
+/// Whether the sessions of the server take part in the steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionRule {
+    /// The door keeps a session for each user, and the server must count as many.
+    Counted,
+    /// The door closes connections while a user pauses, so the server counts fewer.
+    Ignored,
 }
 
 /// What has been counted since the start signal, and when it was reported last.
@@ -88,6 +111,22 @@ impl RunObserver<'_> {
         was_there && consumption.is_none()
     }
 
+    async fn observe_counters(&self) -> Option<ServerCounters> {
+        let metrics = Metrics::request(self.metrics.as_deref()?).await.ok()?;
+        Some(ServerCounters::of_metrics(&metrics))
+    }
+
+    /// Returns the server's count of sessions, from what it has answered at a border.
+    fn session_count(&self, counters: Option<ServerCounters>) -> SessionCount {
+        if self.metrics.is_none() || self.sessions == SessionRule::Ignored {
+            return SessionCount::Unsupported;
+        }
+        let Some(counters) = counters else { return SessionCount::Unanswered };
+        counters
+            .get(ServerCounter::Sessions)
+            .map_or(SessionCount::Unsupported, |sessions| SessionCount::Known(sessions as u64))
+    }
+
     fn observe_driver(&mut self) -> Option<Consumption> {
         let driver = std::process::id();
         let open_files = self.machine.open_files(driver).unwrap_or(0);
@@ -107,17 +146,17 @@ impl BorderObserver for RunObserver<'_> {
             users_connected: states.connected(),
             driver,
             server,
-            server_calls: None,
+            counters: None,
+            disk: self.record.disk.counters(&self.machine),
+            swapped: self.machine.swapped_pages(),
+            network_bytes: self.traffic.sent() + self.traffic.received(),
         });
         // The record is complete without the answer of the server, which may come too late.
-        if let Some(address) = &self.metrics
-            && let Ok(metrics) = Metrics::request(address).await
-            && let Some(last) = self.record.borders.last_mut()
-        {
-            let of = |protocol: &&str| metrics.sum("doublet_pool_jobs_total", Some(("protocol", protocol)));
-            last.server_calls = self.protocols.iter().filter_map(of).reduce(|sum, calls| sum + calls);
+        let counters = self.observe_counters().await;
+        if let Some(last) = self.record.borders.last_mut() {
+            last.counters = counters;
         }
-        Observation { sessions: SessionCount::Unsupported, is_server_ended }
+        Observation { sessions: self.session_count(counters), is_server_ended }
     }
 }
 

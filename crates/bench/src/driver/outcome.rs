@@ -20,14 +20,18 @@ use crate::population::memos::MailFiles;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{
-    Calls, Driver, ErrorFigures, FORMAT, Headline, Machine, NumberSource, Phases, Population, Promised, Report,
-    Requirement, Run, SampleFigures, State, Times, VerbFigures, Workload, micros,
+    Calls, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population, Promised,
+    Report, Requirement, Run, SampleFigures, Server, State, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
 use crate::report::verdict::{DriverFigures, RunFigures, judge};
+use crate::target::counters::ServerCounter;
+use crate::workload::Door;
 use crate::workload::rates::Rates;
 use crate::workload::verb::TRANSACTIONS_VERSION;
 use crate::workload::{self, Requirement as Condition};
+#[cfg(test)]
+pub(crate) use rows::row_names;
 pub use rows::samples;
 use rows::{driver_share, server_calls, server_rows};
 
@@ -46,6 +50,10 @@ pub struct RunFacts {
     pub record: RunRecord,
     /// The machine.
     pub machine: Machine,
+    /// The cores of driver and server.
+    pub cores: CoreCounts,
+    /// The commit of the driver, if it is known.
+    pub commit: Option<&'static str>,
     /// The largest memory of the driver.
     pub memory_bytes_max: u64,
     /// The driver has reached its limit of open files.
@@ -58,26 +66,37 @@ pub struct RunFacts {
     pub spreads: Spreads,
 }
 
+/// The cores that driver and server may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreCounts {
+    /// Those of the driver.
+    pub driver: u64,
+    /// Those of the server.
+    pub server: u64,
+    /// They are different ones.
+    pub is_pinned: bool,
+}
+
 /// Builds the report.
 pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> Report {
-    let cores = facts.machine.cores;
+    let cores = facts.cores;
     let borders = &facts.record.borders;
     let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
-    let shares = measured().filter_map(|interval| driver_share(borders, interval, cores));
+    let shares = measured().filter_map(|interval| driver_share(borders, interval, cores.driver));
     let processor_share = shares.reduce(f64::max);
     let calls = Calls {
         driver: (1..)
             .zip(&outcome.levels)
             .map(|(level, _)| outcome.recording.counts.sum(Phase::Measured(level)).calls)
             .sum(),
-        server: server_calls(borders, measured()),
+        server: call_counter(run.plan.workload().door)
+            .and_then(|counter| server_calls(borders, measured(), |border| border.counters?.get(counter))),
     };
     let figures = DriverFigures {
         processor_share,
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
-        // The server counts parts of divided calls, so the numbers are printed and not compared.
-        server_calls: None,
+        server_calls: calls.server,
         has_swapped: facts.has_swapped,
         load_before: Some(facts.machine.load_before),
         ..DriverFigures::default()
@@ -99,17 +118,26 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         driver: Driver {
             lateness: Times::of_histogram(&outcome.recording.histograms.sum(is_lateness)),
             processor_share: processor_share.unwrap_or(0.0).clamp(0.0, 1.0),
-            cores,
-            pinned: false,
+            cores: cores.driver,
+            pinned: cores.is_pinned,
             memory_bytes_max: facts.memory_bytes_max,
             open_files_max: facts.record.open_files_max,
             calls,
         },
-        server: server_rows(borders, &outcome.levels, cores),
+        server: server_section(run, outcome, facts),
         published: published::rows(&run.plan.workload().name),
         samples: facts.record.borders.iter().map(sample_figures).collect(),
         population: population(&run.mail_files),
         machine: facts.machine.clone(),
+    }
+}
+
+/// Returns the counter of the server that counts what a door calls a call, if it has one.
+fn call_counter(door: Door) -> Option<ServerCounter> {
+    match door {
+        Door::Native => Some(ServerCounter::NativeCalls),
+        Door::Jmap | Door::Lite | Door::Full => Some(ServerCounter::HttpRequests),
+        Door::Imap => None,
     }
 }
 
@@ -145,12 +173,22 @@ pub fn title(run: &PreparedRun) -> String {
     parts.join(", ")
 }
 
+/// Returns the rows about the server, with the rows of the articles that have no counterpart.
+fn server_section<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> Server {
+    let mut server = server_rows(&facts.record, &outcome.levels, facts.cores.server);
+    let without = published::without_counterpart(&run.plan.workload().name).into_iter();
+    server.missing.extend(
+        without.map(|(resource, reason)| MissingRow { resource: resource.to_owned(), reason: reason.to_owned() }),
+    );
+    server
+}
+
 fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
     Run {
         started: facts.started.to_rfc3339(),
         command: facts.command.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("DOUBLET_COMMIT").unwrap_or("unknown").to_owned(),
+        commit: facts.commit.unwrap_or("unknown").to_owned(),
         seed: run.options.seed,
         plan: plan_digest(run),
         users: run.settings.levels.clone(),

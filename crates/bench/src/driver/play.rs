@@ -5,11 +5,11 @@ use std::io::BufWriter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::ConnectOptions;
+use client::{ConnectOptions, Traffic};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::observer::{Counted, RunObserver, RunRecord};
+use super::observer::{Counted, RunObserver, RunRecord, SessionRule};
 use super::prepare::PreparedRun;
 use super::users::PlanUsers;
 use crate::door::choice::DoorSettings;
@@ -25,6 +25,7 @@ use crate::engine::run::{Outcome, RunError, StopRequest, play};
 use crate::population::fill::{FillError, FillProgress, fill};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
+use crate::target::disk::DataDisk;
 use crate::target::process::Processes;
 use crate::target::server::StartedServer;
 use crate::target::system_random::SystemRandom;
@@ -38,19 +39,24 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// The file of the histograms of a run.
 pub type LogFile = BufWriter<File>;
 
-/// Returns the settings of the doors of a run.
+/// Returns the settings of the doors of a run. The bytes of their connections are counted by `traffic`.
 ///
 /// # Errors
 ///
 /// If the target has no address for the protocol of the workload.
-pub fn door_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<DoorSettings, TargetError> {
+pub fn door_settings(
+    run: &PreparedRun,
+    target: &Target,
+    random: SystemRandom,
+    traffic: &Traffic,
+) -> Result<DoorSettings, TargetError> {
     match run.plan.workload().door {
-        Door::Native => Ok(DoorSettings::Native(Arc::new(native_settings(run, target, random)?))),
-        Door::Jmap => Ok(DoorSettings::Jmap(Arc::new(jmap_settings(run, target, random)?))),
+        Door::Native => Ok(DoorSettings::Native(Arc::new(native_settings(run, target, random, traffic)?))),
+        Door::Jmap => Ok(DoorSettings::Jmap(Arc::new(jmap_settings(run, target, random, traffic)?))),
         Door::Lite => {
             let origin = Arc::new(origin(target, Protocol::Lite)?);
             let has_filler = target.addresses.contains_key(&Protocol::Jmap);
-            let filler = has_filler.then(|| jmap_settings(run, target, random)).transpose()?;
+            let filler = has_filler.then(|| jmap_settings(run, target, random, traffic)).transpose()?;
             Ok(DoorSettings::Lite(Arc::new(LiteSettings {
                 origin,
                 names: target.names.clone(),
@@ -93,11 +99,17 @@ fn imap_settings(run: &PreparedRun, target: &Target) -> Result<ImapSettings, Tar
     })
 }
 
-fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<NativeSettings, TargetError> {
+fn native_settings(
+    run: &PreparedRun,
+    target: &Target,
+    random: SystemRandom,
+    traffic: &Traffic,
+) -> Result<NativeSettings, TargetError> {
     let address = target.address(Protocol::Native)?;
     let options = ConnectOptions {
         compression: run.plan.workload().native.compression,
         call_time_max: Some(run.options.time_limit),
+        traffic: traffic.clone(),
         ..ConnectOptions::new(address, target.trust.clone())
     };
     Ok(NativeSettings {
@@ -109,9 +121,14 @@ fn native_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> 
     })
 }
 
-fn jmap_settings(run: &PreparedRun, target: &Target, random: SystemRandom) -> Result<JmapSettings, TargetError> {
+fn jmap_settings(
+    run: &PreparedRun,
+    target: &Target,
+    random: SystemRandom,
+    traffic: &Traffic,
+) -> Result<JmapSettings, TargetError> {
     let has_native = target.addresses.contains_key(&Protocol::Native);
-    let creator = has_native.then(|| native_settings(run, target, random)).transpose()?;
+    let creator = has_native.then(|| native_settings(run, target, random, traffic)).transpose()?;
     Ok(JmapSettings {
         origin: Arc::new(origin(target, Protocol::Jmap)?),
         names: target.names.clone(),
@@ -150,6 +167,14 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
     }
 }
 
+/// Returns whether the server has a session for each user of a door. Over HTTP, connections end while users pause.
+fn session_rule(door: Door) -> SessionRule {
+    match door {
+        Door::Native | Door::Imap => SessionRule::Counted,
+        Door::Jmap | Door::Lite | Door::Full => SessionRule::Ignored,
+    }
+}
+
 /// What plays a run.
 pub struct Stage<'a> {
     /// The server, if the driver has started it.
@@ -158,6 +183,10 @@ pub struct Stage<'a> {
     pub processes: Vec<u32>,
     /// The host and port of `/metrics`.
     pub metrics: Option<String>,
+    /// The disk of the data folder.
+    pub disk: DataDisk,
+    /// The bytes of the users' connections.
+    pub traffic: Traffic,
     /// The worker threads of the driver.
     pub workers: usize,
     /// Requests to end the run.
@@ -177,17 +206,17 @@ pub async fn play_run(
     report: fn(&str),
 ) -> Result<(Outcome<LogFile>, RunRecord), RunError> {
     let recorder = Recorder::new(stage.workers, HistogramLog::begin(log, run.labels.clone())?);
-    let protocols = settings.protocols();
     let settings = settings.clone();
     let door = move |user| settings.door(user);
     let levels = &run.settings.levels;
     let users = PlanUsers::new(&run.plan, &run.offered, run.options.interval_us, levels, door);
-    let mut record = RunRecord::default();
+    let mut record = RunRecord { disk: stage.disk, ..RunRecord::default() };
     let observer = RunObserver {
         server: stage.server,
         processes: stage.processes,
         metrics: stage.metrics,
-        protocols,
+        traffic: stage.traffic,
+        sessions: session_rule(run.plan.workload().door),
         users: run.plan.users(),
         record: &mut record,
         progress: report,

@@ -4,6 +4,8 @@ use super::language::Language;
 use super::text::full_name;
 use crate::plan::stream::{Draw, Stream};
 
+use std::fmt;
+
 /// The place of the number in a pattern.
 const PLACEHOLDER: &str = "{}";
 
@@ -12,6 +14,13 @@ const PLACEHOLDER: &str = "{}";
 pub struct UserNames {
     before: String,
     after: String,
+}
+
+/// Formats the pattern.
+impl fmt::Display for UserNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{PLACEHOLDER}{}", self.before, self.after)
+    }
 }
 
 impl UserNames {

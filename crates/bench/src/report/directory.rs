@@ -92,6 +92,7 @@ impl ReportDirectory {
         let mut json = serde_json::to_string_pretty(report)?;
         json.push('\n');
         self.write("report.json", &json)?;
+        self.write("machine.json", &(serde_json::to_string_pretty(&report.machine)? + "\n"))?;
         self.write("samples.csv", &samples::format(samples))?;
         self.write_pages(report, samples)?;
         let mut errors = BufWriter::new(File::create(self.path.join("errors.jsonl"))?);

@@ -134,6 +134,10 @@ fn verbs(page: &mut Page, report: &Report) {
 const TIME_LINES: &[(&str, &str)] = &[
     ("Processor of the server, percent of all cores", "processor_percent_busy"),
     ("Memory of the server, resident set, MB", "process_resident_memory_in_mb"),
+    ("Disk of the data folder, operations a second", "total_disk_operations_per_second"),
+    ("Disk of the data folder, MB a second", "total_disk_mb_transferred_per_second"),
+    ("Written by the server to the disk, MB a second", "process_disk_mb_written_per_second"),
+    ("Network, MB a second", "network_mb_per_second"),
     ("Processor of the driver, percent of one core", "driver_processor_percent_of_one_core"),
 ];
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{Headline, Report, Times, VerbFigures};
+use crate::compare::output::format_figure;
 use crate::workload::units::format_integer;
 
 /// Formats a report.
@@ -115,11 +116,12 @@ fn format_server(report: &Report) -> String {
     }
     text.push_str("| users | resource | mean | minimum | maximum | unit |\n|---:|---|---:|---:|---:|---|\n");
     for row in &report.server.rows {
-        let _ = writeln!(
-            text,
-            "| {} | `{}` | {:.1} | {:.1} | {:.1} | {} |",
-            row.users, row.resource, row.mean, row.min, row.max, row.unit
-        );
+        let [mean, min, max] = [row.mean, row.min, row.max].map(format_figure);
+        let _ = writeln!(text, "| {} | `{}` | {mean} | {min} | {max} | {} |", row.users, row.resource, row.unit);
+    }
+    text.push('\n');
+    for missing in &report.server.missing {
+        let _ = writeln!(text, "- no `{}`: {}", missing.resource, missing.reason);
     }
     text.push('\n');
     text

@@ -2,51 +2,66 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::driver::outcome::CoreCounts;
 use bench::report::model::Machine;
-use bench::target::process::Processes;
+use bench::target::Target;
+use bench::target::cores::CoreHalves;
+use bench::target::disk::DataDisk;
+use bench::target::process::{Processes, SwappedPages};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// The commit of this program, which `scripts/cargo` states when it is built. Only this crate of a program is compiled
+/// again if it changes.
+pub const COMMIT: Option<&str> = option_env!("DOUBLET_COMMIT");
 /// Files that a run opens besides the connections of its users.
 pub const OTHER_FILES: u64 = 100;
 
 /// The machine before a run.
 pub struct MachineState {
+    /// The cores that this program may use.
+    cores: u64,
     load: f64,
-    swapped_pages: Option<u64>,
+    swapped: Option<SwappedPages>,
 }
 
 impl MachineState {
     /// Reads the state.
     pub fn read() -> Self {
         let processes = Processes::default();
-        Self { load: processes.load().unwrap_or(0.0), swapped_pages: processes.swapped_pages() }
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        Self { cores, load: processes.load().unwrap_or(0.0), swapped: processes.swapped_pages() }
+    }
+
+    /// Returns the cores that this program may use.
+    pub fn cores(&self) -> u64 {
+        self.cores
     }
 
     /// Returns the state for another run: its load is that before the first run, because a run is a load itself.
     pub fn at_begin_of_run(&self) -> Self {
-        Self { load: self.load, swapped_pages: Processes::default().swapped_pages() }
+        Self { cores: self.cores, load: self.load, swapped: Processes::default().swapped_pages() }
     }
 
     /// Returns `true` if the machine has swapped since the state was read.
     pub fn has_swapped(&self) -> bool {
         let now = Processes::default().swapped_pages();
-        self.swapped_pages.zip(now).is_some_and(|(before, now)| now > before)
+        let pages = |swapped: SwappedPages| swapped.read + swapped.written;
+        self.swapped.zip(now).is_some_and(|(before, now)| pages(now) > pages(before))
     }
 
     /// Describes the machine. `folder` is that of the data.
     pub fn machine(&self, folder: PathBuf) -> Machine {
         let processes = Processes::default();
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let unknown = || "unknown".to_owned();
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let folder = std::fs::canonicalize(&folder).unwrap_or(folder);
         Machine {
-            cores,
+            cores: self.cores,
             processor: processes.processor_name().unwrap_or_else(unknown),
             memory_bytes: processes.memory_bytes().unwrap_or(0),
             kernel: processes.kernel().unwrap_or_else(unknown),
             file_system: file_system(&mounts, &folder).unwrap_or_else(unknown),
-            load_before: self.load / cores as f64,
+            load_before: self.load / self.cores as f64,
         }
     }
 }
@@ -59,6 +74,20 @@ fn file_system(mounts: &str, folder: &Path) -> Option<String> {
         folder.starts_with(point).then(|| Some((point.len(), fields.next()?.to_owned())))?
     });
     mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
+}
+
+/// Returns the cores of driver and server.
+pub fn core_counts(halves: Option<&CoreHalves>, all: u64) -> CoreCounts {
+    match halves {
+        Some(halves) => CoreCounts { driver: halves.driver_count(), server: halves.server_count(), is_pinned: true },
+        None => CoreCounts { driver: all, server: all, is_pinned: false },
+    }
+}
+
+/// Finds the disk of the server's data folder.
+pub fn data_disk(target: &Target) -> DataDisk {
+    let folder = target.data_folder.as_ref();
+    folder.map_or(DataDisk::NoFolder, |folder| DataDisk::of_folder(&Processes::default(), folder))
 }
 
 /// Returns the largest memory that this process had.

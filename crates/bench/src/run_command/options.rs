@@ -64,6 +64,9 @@ pub struct PlayOptions {
     /// The folder below which the data folder is created; default: that of the system for temporary files.
     #[arg(long, value_name = "FOLDER", conflicts_with = "target")]
     folder: Option<PathBuf>,
+    /// Binds the server to the first half of the cores, and the driver to the others.
+    #[arg(long, conflicts_with = "target")]
+    pub pin: bool,
     /// Keeps the data folder.
     #[arg(long, conflicts_with = "target")]
     pub keep: bool,

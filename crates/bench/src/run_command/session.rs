@@ -17,12 +17,14 @@ use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
 use bench::report::samples::SampleValue;
 use bench::report::verdict::State;
+use bench::target::cores::CoreHalves;
 use bench::target::file::{self, RemoteHosts};
 use bench::target::queue::{self, QueueState};
 use bench::target::server::{ServerOptions, StartedServer};
 use bench::target::system_random::SystemRandom;
 use bench::target::{Target, TargetError};
 use bench::wall_clock;
+use client::Traffic;
 use tokio::sync::watch;
 
 use super::REFUSED_EXIT_CODE;
@@ -49,6 +51,8 @@ pub struct PlaySession<'a> {
     started: Timestamp,
     /// The machine before the first run.
     before: MachineState,
+    /// The cores, if server and driver have different ones.
+    cores: Option<CoreHalves>,
     open_files_max: Option<u64>,
     interrupts: Interrupts,
 }
@@ -80,6 +84,11 @@ pub fn begin(
     if let Some(permitted) = open_files_max.filter(|permitted| *permitted < needed) {
         return Err(format!("{needed} open files are needed, and the system permits {permitted}").into());
     }
+    let before = MachineState::read();
+    let cores = options.pin.then(CoreHalves::of_this_thread).transpose()?;
+    if let Some(cores) = &cores {
+        cores.bind_driver()?;
+    }
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     let ended = runtime.block_on(async {
@@ -87,7 +96,8 @@ pub fn begin(
             options,
             workers,
             started: wall_clock::now(),
-            before: MachineState::read(),
+            before,
+            cores,
             open_files_max,
             interrupts: Interrupts::new()?,
         };
@@ -137,8 +147,10 @@ impl PlaySession<'_> {
         directory: &ReportDirectory,
         started: Timestamp,
     ) -> Result<PlayedRun> {
-        let settings = door_settings(run, &open.target, SystemRandom::open()?)?;
+        let traffic = Traffic::default();
+        let settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
         directory.write("workload.toml", &run.text)?;
+        directory.write("target.toml", &file::describe(&open.target))?;
         if let Some(server) = &open.server {
             directory.write("server.toml", &server.configuration()?)?;
         }
@@ -149,6 +161,8 @@ impl PlaySession<'_> {
             server: open.server.as_mut(),
             processes: open.target.processes.clone(),
             metrics: open.target.metrics.clone(),
+            disk: facts::data_disk(&open.target),
+            traffic,
             workers: self.workers,
             stop,
         };
@@ -159,7 +173,7 @@ impl PlaySession<'_> {
         };
         let facts = self.facts(directory, &outcome, record, &begin)?;
         let report = report(run, &outcome, &facts);
-        let samples = samples(&facts.record.borders, facts.machine.cores);
+        let samples = samples(&facts.record.borders, facts.cores.server);
         directory.write_report(&report, &samples)?;
         Ok(PlayedRun { report, samples })
     }
@@ -210,7 +224,7 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
-        let settings = door_settings(run, &open.target, SystemRandom::open()?)?;
+        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
         match self.or_interrupted(populate(run, &settings, print_progress)).await {
             Some(filled) => filled?,
             None => return Ok(broken_off_before_the_run()),
@@ -231,7 +245,8 @@ impl PlaySession<'_> {
         settings.extend(self.options.server_set.iter().cloned());
         let name = directory_name(&workload.name, self.started, run.options.seed);
         let folder: PathBuf = self.options.data_folder().join(format!("doublet-bench-{name}"));
-        Ok(ServerOptions { program, folder, settings, users: run.plan.users(), door: workload.door })
+        let cores = self.cores.clone();
+        Ok(ServerOptions { program, folder, settings, users: run.plan.users(), door: workload.door, cores })
     }
 
     fn facts(
@@ -248,6 +263,8 @@ impl PlaySession<'_> {
             command: facts::command_line(std::env::args()),
             is_out_of_files: self.open_files_max.is_some_and(|max| record.open_files_max >= max),
             record,
+            cores: facts::core_counts(self.cores.as_ref(), self.before.cores()),
+            commit: facts::COMMIT,
             machine: begin.machine.machine(self.options.data_folder()),
             memory_bytes_max: facts::memory_bytes_max(),
             has_swapped: begin.machine.has_swapped(),

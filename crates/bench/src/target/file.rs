@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use client::Trust;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{Protocol, Target, TargetError, USERS_DEFAULT, is_loopback};
 use crate::population::people::UserNames;
@@ -36,6 +37,7 @@ struct TargetFile {
     metrics: Option<String>,
     #[serde(default)]
     processes: Vec<u32>,
+    data_folder: Option<PathBuf>,
 }
 
 impl TargetFile {
@@ -96,7 +98,27 @@ pub fn load(path: &Path, remote: RemoteHosts) -> Result<Target, TargetError> {
         return Err(refused("the first line of password_file is empty"));
     }
     let trust = Trust::pinned(read_text(&beside(&file.certificate))?.as_bytes())?;
-    Ok(Target { addresses, trust, names, password, metrics: file.metrics, processes: file.processes })
+    let TargetFile { metrics, processes, data_folder, .. } = file;
+    Ok(Target { addresses, trust, names, password, metrics, processes, data_folder })
+}
+
+/// Describes a target in the form of the file, without its password and its certificate.
+pub fn describe(target: &Target) -> String {
+    // Strings and lists of numbers are written alike in JSON and in TOML.
+    let mut lines = vec!["# password_file and certificate are left out.".to_owned()];
+    let mut line = |key: &str, value: serde_json::Value| lines.push(format!("{key} = {value}"));
+    for (protocol, address) in &target.addresses {
+        line(protocol.word(), json!(address));
+    }
+    line("users", json!(target.names.to_string()));
+    if let Some(metrics) = &target.metrics {
+        line("metrics", json!(metrics));
+    }
+    line("processes", json!(target.processes));
+    if let Some(folder) = &target.data_folder {
+        line("data_folder", json!(folder));
+    }
+    lines.join("\n") + "\n"
 }
 
 fn read_text(path: &Path) -> Result<String, TargetError> {
@@ -138,6 +160,25 @@ mod tests {
         check("native = \"127.0.0.1:1\"", "none.pem");
         let empty = refusal(&format!("native = \"127.0.0.1:1\"\n{rest}"), "\n");
         assert!(empty.contains("password_file is empty"), "{empty}");
+    }
+
+    #[test]
+    fn descriptions_have_no_secrets() {
+        let target = Target {
+            addresses: BTreeMap::from([(Protocol::Imap, "127.0.0.1:2".to_owned())]),
+            trust: Trust::pinned(include_bytes!("test_certificate.pem")).expect("a certificate"),
+            names: UserNames::parse("m{}@a.test").expect("a pattern"),
+            password: "secret".to_owned(),
+            metrics: Some("127.0.0.1:3".to_owned()),
+            processes: vec![7],
+            data_folder: Some(PathBuf::from("/d")),
+        };
+        let text = describe(&target);
+        let expected = "# password_file and certificate are left out.\nimap = \"127.0.0.1:2\"\nusers = \"m{}@a.test\"\n\
+                        metrics = \"127.0.0.1:3\"\nprocesses = [7]\ndata_folder = \"/d\"\n";
+        assert_eq!(text, expected);
+        let read: toml::Table = toml::from_str(&text).expect("it is TOML");
+        assert_eq!(read["users"].as_str(), Some("m{}@a.test"));
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Metrics {
         Ok(Self { text: body.to_owned() })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+
     /// Returns the sum of the samples of a metric that have a label with this value, or of all samples if `label` is
     /// `None`. Returns `None` if there is none.
     pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> Option<f64> {
@@ -65,7 +70,7 @@ mod tests {
     fn samples_are_summed_by_label() {
         let text = "# TYPE jobs counter\njobs_total{pool=\"worker\",protocol=\"native\"} 4\n\
                     jobs_total{pool=\"worker\",protocol=\"imap\"} 3\njobs_total_other 9\nsessions 7 1700000000\n";
-        let metrics = Metrics { text: text.to_owned() };
+        let metrics = Metrics::of_text(text);
         assert_eq!(metrics.sum("jobs_total", None), Some(7.0));
         assert_eq!(metrics.sum("jobs_total", Some(("protocol", "native"))), Some(4.0));
         assert_eq!(metrics.sum("jobs_total", Some(("protocol", "pop3"))), None);

@@ -11,12 +11,38 @@ const TICK_US: u64 = 10_000;
 pub struct Consumption {
     /// User and system time, that of ended children included.
     pub processor_us: u64,
+    /// The system time of it.
+    pub system_us: u64,
     /// Memory in use now (the resident set).
     pub resident_bytes: u64,
     /// Private memory and the proportional part of shared memory (PSS), if the system tells it.
     pub proportional_bytes: Option<u64>,
+    /// Memory in use that may be shared: pages of files, and shared memory.
+    pub shared_bytes: u64,
+    /// Memory that belongs to the processes alone, if the system tells it.
+    pub private_bytes: Option<u64>,
     /// Major page faults.
     pub page_faults: u64,
+    /// What was read from disks and written to them, if the system tells it.
+    pub disk: Option<ProcessDisk>,
+}
+
+/// What processes have read from disks and written to them. Files in memory do not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessDisk {
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written, or will be: they count when a page of a file becomes dirty.
+    pub written_bytes: u64,
+}
+
+/// The pages that a machine has swapped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SwappedPages {
+    /// Pages that were read from the swap space.
+    pub read: u64,
+    /// Pages that were written to it.
+    pub written: u64,
 }
 
 /// Reads the processes of a machine from its folder.
@@ -39,20 +65,39 @@ impl Processes {
 
     /// Returns the consumption of some processes, or `None` if one of them has ended.
     pub fn consumption(&self, processes: &[u32]) -> Option<Consumption> {
-        let mut sum = Consumption { proportional_bytes: Some(0), ..Consumption::default() };
+        let mut sum = Consumption {
+            proportional_bytes: Some(0),
+            private_bytes: Some(0),
+            disk: Some(ProcessDisk::default()),
+            ..Consumption::default()
+        };
         for process in processes {
             let folder = self.folder.join(process.to_string());
             let stat = fs::read_to_string(folder.join("stat")).ok()?;
-            let (processor_us, page_faults) = parse_stat(&stat)?;
-            sum.processor_us += processor_us;
-            sum.page_faults += page_faults;
+            let own = parse_stat(&stat)?;
+            sum.processor_us += own.processor_us;
+            sum.system_us += own.system_us;
+            sum.page_faults += own.page_faults;
             let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
             sum.resident_bytes += field_bytes(&status, "VmRSS:").unwrap_or(0);
+            let shared = ["RssFile:", "RssShmem:"].map(|name| field_bytes(&status, name).unwrap_or(0));
+            sum.shared_bytes += shared.iter().sum::<u64>();
             let rollup = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
-            let proportional_bytes = field_bytes(&rollup, "Pss:");
-            sum.proportional_bytes = sum.proportional_bytes.zip(proportional_bytes).map(|(one, other)| one + other);
+            sum.proportional_bytes = add(sum.proportional_bytes, field_bytes(&rollup, "Pss:"));
+            let private = ["Private_Clean:", "Private_Dirty:"].map(|name| field_bytes(&rollup, name));
+            sum.private_bytes = add(sum.private_bytes, add(private[0], private[1]));
+            let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
+            sum.disk = sum.disk.zip(parse_io(&io)).map(|(sum, own)| ProcessDisk {
+                read_bytes: sum.read_bytes + own.read_bytes,
+                written_bytes: sum.written_bytes + own.written_bytes,
+            });
         }
         Some(sum)
+    }
+
+    /// Returns the contents of a file, or `None` if it cannot be read.
+    pub(super) fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.folder.join(name)).ok()
     }
 
     /// Returns the largest memory that a process had (the peak of the resident set).
@@ -68,10 +113,10 @@ impl Processes {
     }
 
     /// Returns the pages that the machine has swapped in and out.
-    pub fn swapped_pages(&self) -> Option<u64> {
+    pub fn swapped_pages(&self) -> Option<SwappedPages> {
         let text = fs::read_to_string(self.folder.join("vmstat")).ok()?;
         let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-        Some(value("pswpin ")? + value("pswpout ")?)
+        Some(SwappedPages { read: value("pswpin ")?, written: value("pswpout ")? })
     }
 
     /// Returns the mean load of the last minute.
@@ -99,14 +144,30 @@ impl Processes {
     }
 }
 
-/// Returns the processor time and the major page faults of a process from its `stat`, both with those of its ended
+fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.zip(other).map(|(one, other)| one + other)
+}
+
+/// Reads the bytes from the `io` of a process.
+fn parse_io(io: &str) -> Option<ProcessDisk> {
+    let value = |name: &str| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some(ProcessDisk { read_bytes: value("read_bytes:")?, written_bytes: value("write_bytes:")? })
+}
+
+/// Reads the processor times and the major page faults of a process from its `stat`, both with those of its ended
 /// children. The name of the program, in parentheses, may contain blanks and parentheses.
-fn parse_stat(stat: &str) -> Option<(u64, u64)> {
+fn parse_stat(stat: &str) -> Option<Consumption> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     // The fields after the name begin with number 3; man 5 proc numbers them.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let ticks = field(14)? + field(15)? + field(16)? + field(17)?;
-    Some((ticks * TICK_US, field(12)? + field(13)?))
+    let user = field(14)? + field(16)?;
+    let system = field(15)? + field(17)?;
+    Some(Consumption {
+        processor_us: (user + system) * TICK_US,
+        system_us: system * TICK_US,
+        page_faults: field(12)? + field(13)?,
+        ..Consumption::default()
+    })
 }
 
 /// Returns the value of a line such as `VmRSS:  1024 kB`.
@@ -130,8 +191,10 @@ mod tests {
             fs::write(path, text).expect("the file can be written");
         };
         write("7/stat", STAT);
-        write("7/status", "Name:\ta\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n");
-        write("7/smaps_rollup", "Rss:  1024 kB\nPss:   512 kB\n");
+        let status = "Name:\ta\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssFile:\t 96 kB\nRssShmem:\t 4 kB\n";
+        write("7/status", status);
+        write("7/smaps_rollup", "Rss:  1024 kB\nPss:   512 kB\nPrivate_Clean: 10 kB\nPrivate_Dirty: 20 kB\n");
+        write("7/io", "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n");
         write("8/stat", STAT);
         write("8/status", "VmRSS: 1 kB\n");
         write("vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
@@ -139,21 +202,30 @@ mod tests {
         let processes = Processes::at(folder.path());
         let one = Consumption {
             processor_us: 1_250_000,
+            system_us: 680_000,
             resident_bytes: 1_048_576,
             proportional_bytes: Some(524_288),
+            shared_bytes: 102_400,
+            private_bytes: Some(30_720),
             page_faults: 7,
+            disk: Some(ProcessDisk { read_bytes: 4_096, written_bytes: 8_192 }),
         };
         assert_eq!(processes.consumption(&[7]), Some(one));
         let both = processes.consumption(&[7, 8]).expect("both run");
         assert_eq!((both.processor_us, both.proportional_bytes), (2_500_000, None), "unknown of one, unknown of both");
+        assert_eq!((both.private_bytes, both.disk), (None, None));
         assert_eq!(processes.consumption(&[7, 9]), None, "9 has ended");
         assert_eq!(processes.resident_max_bytes(7), Some(2_097_152));
-        assert_eq!((processes.swapped_pages(), processes.load()), (Some(7), Some(0.75)));
+        assert_eq!(
+            (processes.swapped_pages(), processes.load()),
+            (Some(SwappedPages { read: 3, written: 4 }), Some(0.75))
+        );
     }
 
     #[test]
     fn damaged_files_have_no_values() {
         assert_eq!(parse_stat("7 (a) S 1 2"), None);
+        assert_eq!(parse_io("read_bytes: 1\n"), None);
         assert_eq!(parse_stat(""), None);
         assert_eq!(field_bytes("VmRSS: many kB", "VmRSS:"), None);
         assert_eq!(field_bytes("VmRSS: 4 pages", "VmRSS:"), None);

@@ -17,6 +17,7 @@ use client::Trust;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
+use super::cores::CoreHalves;
 use super::system_random::SystemRandom;
 use super::{Protocol, Target, TargetError, USERS_DEFAULT};
 use crate::population::people::UserNames;
@@ -78,6 +79,8 @@ pub struct ServerOptions {
     pub users: u64,
     /// The door of the workload.
     pub door: Door,
+    /// The cores of the server, if they are not those of the driver.
+    pub cores: Option<CoreHalves>,
 }
 
 /// A server that the driver has started. It is killed when this is dropped.
@@ -116,7 +119,11 @@ impl StartedServer {
             File::create(options.log()).map_err(|source| TargetError::of_file(options.log().display(), source))?;
         let mut command = options.command(&["serve"]);
         command.stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().map_err(|error| options.failed("serve", &error.to_string()))?;
+        let spawned = match &options.cores {
+            Some(cores) => cores.start_server(|| command.spawn()).flatten(),
+            None => command.spawn(),
+        };
+        let child = spawned.map_err(|error| options.failed("serve", &error.to_string()))?;
         let mut server = Self { options, child };
         let listeners = server.wait_until_ready().await?;
         let addresses = server.options.addresses(&listeners)?;
@@ -125,7 +132,8 @@ impl StartedServer {
         let trust = Trust::pinned(&pem)?;
         let processes = vec![server.child.id()];
         let metrics = listeners.get("admin").cloned();
-        Ok((server, Target { addresses, trust, names, password, metrics, processes }))
+        let data_folder = std::path::absolute(server.options.data()).ok();
+        Ok((server, Target { addresses, trust, names, password, metrics, processes, data_folder }))
     }
 
     /// Returns the effective configuration, as the program prints it.
@@ -332,6 +340,7 @@ mod tests {
             settings: Vec::new(),
             users: 1,
             door: Door::Native,
+            cores: None,
         };
         let error = StartedServer::start(options.clone()).await.expect_err("it fails").to_string();
         assert!(error.starts_with("/bin/false domain add bench.test:"), "{error}");

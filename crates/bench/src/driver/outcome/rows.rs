@@ -1,51 +1,27 @@
 //! The rows about server and driver, from what was observed at the borders.
 
+mod rules;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::driver::observer::BorderRecord;
+use crate::driver::observer::{BorderRecord, RunRecord};
 use crate::engine::run::LevelOutcome;
 use crate::report::model::{MissingRow, Row, Server, micros};
 use crate::report::samples::SampleValue;
-use crate::target::process::Consumption;
+use rules::{DRIVER, Origin, RowRule, SERVER, USERS, Value};
 
-/// The rows of the articles that this version does not have.
-const MISSING: &[&str] = &[
-    "total_disk_operations_per_second",
-    "total_disk_mb_transferred_per_second",
-    "network_mb_per_second",
-    "paging_in_swap_per_second",
-    "paging_out_swap_per_second",
-    "data_disk_percent_busy_percent",
-];
-const NOT_MEASURED: &str = "this version does not measure it";
-const BYTES_PER_MB: f64 = 1_048_576.0;
 const MICROS_PER_SECOND: f64 = 1e6;
 
-/// The values of a row in each sample of a measured interval.
-struct Series {
-    resource: &'static str,
-    unit: &'static str,
-    origin: &'static str,
-    /// The ends of the samples, and the values.
-    values: Vec<(Duration, f64)>,
-}
+/// The values of a row in each sample: the ends of the samples, and the values.
+type Values = Vec<(Duration, f64)>;
 
-impl Series {
-    fn row(self, users: u64) -> Option<Row> {
-        let count = self.values.len() as f64;
-        let values = || self.values.iter().map(|(_, value)| *value);
-        let fold = |fold: fn(f64, f64) -> f64| values().reduce(fold);
-        Some(Row {
-            users,
-            resource: self.resource.to_owned(),
-            unit: self.unit.to_owned(),
-            mean: values().sum::<f64>() / count,
-            min: fold(f64::min)?,
-            max: fold(f64::max)?,
-            origin: self.origin.to_owned(),
-        })
-    }
+/// Returns the names of the rows about the server.
+#[cfg(test)]
+pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
+    SERVER.iter().map(|rule| rule.resource)
 }
 
 /// Returns the share of its cores that the driver used in an interval, or `None` if it was not observed.
@@ -55,150 +31,134 @@ pub(super) fn driver_share(borders: &[BorderRecord], interval: &Range<Duration>,
     Some(used_us / (length_us * cores.max(1) as f64))
 }
 
-/// Returns the calls that the server has counted in the measured intervals, or `None` if it has not always told.
+/// Returns by how much a counter of the server grew in the measured intervals, or `None` if it has not always told.
 pub(super) fn server_calls<'a>(
     borders: &[BorderRecord],
     intervals: impl Iterator<Item = &'a Range<Duration>>,
+    calls: impl Fn(&BorderRecord) -> Option<f64>,
 ) -> Option<u64> {
-    let calls = intervals.map(|interval| difference(borders, interval, |border| border.server_calls));
+    let calls = intervals.map(|interval| difference(borders, interval, &calls));
     let calls: Vec<f64> = calls.collect::<Option<_>>()?;
     (!calls.is_empty()).then(|| calls.iter().sum::<f64>() as u64)
 }
 
-/// Returns the rows of all levels, and those that are missing.
-pub(super) fn server_rows(borders: &[BorderRecord], levels: &[LevelOutcome], cores: u64) -> Server {
-    let mut rows = Vec::new();
+/// Returns the rows of all levels, and those without a value in the measured intervals, with the reason.
+pub(super) fn server_rows(record: &RunRecord, levels: &[LevelOutcome], cores: u64) -> Server {
+    let mut server = Server::default();
     for level in levels {
-        if let Some(interval) = &level.times.measured {
-            let series = server_series(&within(borders, interval), cores);
-            rows.extend(series.into_iter().filter_map(|series| series.row(level.users)));
-        }
+        let Some(interval) = &level.times.measured else { continue };
+        let within = within(&record.borders, interval);
+        let rows = SERVER.iter().filter_map(|rule| {
+            let values = values(&within, rule, cores);
+            row(rule, &values, level.users, record)
+        });
+        server.rows.extend(rows);
     }
-    let missing =
-        |resource: &str, reason: &str| MissingRow { resource: resource.to_owned(), reason: reason.to_owned() };
-    let mut missing_rows: Vec<_> = MISSING.iter().map(|resource| missing(resource, NOT_MEASURED)).collect();
-    if rows.is_empty() {
-        missing_rows.push(missing("processor_percent_busy", "there is no measured interval, or no known process"));
-    }
-    Server { rows, missing: missing_rows }
+    let is_missing = |rule: &&RowRule| server.rows.iter().all(|row| row.resource != rule.resource);
+    let missing = SERVER
+        .iter()
+        .filter(is_missing)
+        .map(|rule| MissingRow { resource: rule.resource.to_owned(), reason: reason(rule, record, levels) });
+    server.missing = missing.collect();
+    server
 }
 
-/// Returns the values of each sample of a run, in the order of their times: the rows of the server, the driver and the
-/// users.
+/// Returns why a row has no value.
+fn reason(rule: &RowRule, record: &RunRecord, levels: &[LevelOutcome]) -> String {
+    if levels.iter().all(|level| level.times.measured.is_none()) {
+        return "there is no measured interval".to_owned();
+    }
+    let has = |observed: fn(&BorderRecord) -> bool| record.borders.iter().any(observed);
+    match rule.origin {
+        Origin::Process(_) if !has(|border| border.server.is_some()) => "no process of the server is known".to_owned(),
+        Origin::Metrics if !has(|border| border.counters.is_some()) => "the server has no /metrics".to_owned(),
+        Origin::Metrics => "the server does not count it, or has not counted it yet".to_owned(),
+        Origin::Disk => record.disk.origin(),
+        Origin::Process(file) => format!("the system does not tell it ({file})"),
+        Origin::Machine(file) => format!("the system does not tell it ({file})"),
+        Origin::Driver => "it was not observed".to_owned(),
+    }
+}
+
+fn row(rule: &RowRule, values: &Values, users: u64, record: &RunRecord) -> Option<Row> {
+    let all = || values.iter().map(|(_, value)| *value);
+    Some(Row {
+        users,
+        resource: rule.resource.to_owned(),
+        unit: rule.unit.to_owned(),
+        min: all().reduce(f64::min)?,
+        max: all().reduce(f64::max)?,
+        mean: all().sum::<f64>() / values.len() as f64,
+        origin: match rule.origin {
+            Origin::Process(file) | Origin::Machine(file) => file.to_owned(),
+            Origin::Metrics => "/metrics".to_owned(),
+            Origin::Disk => record.disk.origin(),
+            Origin::Driver => "the driver".to_owned(),
+        },
+    })
+}
+
+/// Returns the values of each sample of a run, in the order of their times: the rows of the users, the driver and the
+/// server.
 pub fn samples(borders: &[BorderRecord], cores: u64) -> Vec<SampleValue> {
-    let of = |value: fn(&BorderRecord) -> Option<Consumption>| -> Vec<(Duration, Consumption)> {
-        borders.iter().filter_map(|border| Some((border.sample.interval.end, value(border)?))).collect()
-    };
-    let mut series = user_series(borders);
-    series.extend(driver_series(&of(|border| border.driver)));
-    series.extend(server_series(&of(|border| border.server), cores));
-    let values = series.iter().flat_map(|series| {
-        let resource = series.resource;
-        series.values.iter().map(move |(end, value)| SampleValue {
-            end_us: micros(*end),
-            resource: resource.to_owned(),
-            value: *value,
+    let borders: Vec<&BorderRecord> = borders.iter().collect();
+    let rules = USERS.iter().chain(DRIVER).chain(SERVER);
+    let mut samples: Vec<SampleValue> = rules
+        .flat_map(|rule| {
+            let values = values(&borders, rule, cores);
+            values.into_iter().map(|(end, value)| SampleValue {
+                end_us: micros(end),
+                resource: rule.resource.to_owned(),
+                value,
+            })
         })
-    });
-    let mut values: Vec<SampleValue> = values.collect();
-    values.sort_by_key(|value| value.end_us);
-    values
+        .collect();
+    samples.sort_by_key(|sample| sample.end_us);
+    samples
 }
 
-fn user_series(borders: &[BorderRecord]) -> Vec<Series> {
-    let series = |resource, unit, value: fn(&BorderRecord) -> Option<f64>| Series {
-        resource,
-        unit,
-        origin: "the driver",
-        values: borders.iter().filter_map(|border| Some((border.sample.interval.end, value(border)?))).collect(),
-    };
-    vec![
-        series("users_connected", "users", |border| Some(border.users_connected as f64)),
-        series("steps_ended", "steps", |border| Some(border.sample.steps_ended as f64)),
-        series("steps_failed", "steps", |border| Some(border.sample.steps_failed as f64)),
-        series("transactions", "transactions", |border| Some(border.sample.transactions as f64)),
-        series("response_time_msec", "ms", |border| Some(border.sample.response_mean_us? / 1_000.0)),
-    ]
-}
-
-fn driver_series(observed: &[(Duration, Consumption)]) -> Vec<Series> {
-    vec![
-        Series {
-            resource: "driver_processor_percent_of_one_core",
-            unit: "percent of one core",
-            origin: "/proc/PID/stat",
-            values: rates(observed, |consumption| consumption.processor_us, 100.0 / MICROS_PER_SECOND),
-        },
-        Series {
-            resource: "driver_resident_memory_in_mb",
-            unit: "MB",
-            origin: "/proc/PID/status, VmRSS",
-            values: levels_in_mb(observed, |consumption| Some(consumption.resident_bytes)),
-        },
-    ]
-}
-
-/// Returns what the server had consumed at the borders of a measured interval.
-fn within(borders: &[BorderRecord], interval: &Range<Duration>) -> Vec<(Duration, Consumption)> {
+/// Returns the borders of a measured interval, the first one included.
+fn within<'a>(borders: &'a [BorderRecord], interval: &Range<Duration>) -> Vec<&'a BorderRecord> {
     let is_within = |border: &&BorderRecord| {
         let end = border.sample.interval.end;
         interval.start <= end && end <= interval.end
     };
-    let within = borders.iter().filter(is_within);
-    within.filter_map(|border| Some((border.sample.interval.end, border.server?))).collect()
+    borders.iter().filter(is_within).collect()
 }
 
-/// Returns by how much a counter grew in a second, for each sample but the first one.
-fn rates(observed: &[(Duration, Consumption)], value: fn(&Consumption) -> u64, factor: f64) -> Vec<(Duration, f64)> {
-    let rate = |pair: &[(Duration, Consumption)]| {
-        let length_s = (pair[1].0 - pair[0].0).as_secs_f64();
-        (pair[1].0, value(&pair[1].1).saturating_sub(value(&pair[0].1)) as f64 * factor / length_s)
+/// Returns the values of a row. One that follows from counters has none for the first border, and none beside a border
+/// at which the counter is not known.
+fn values(borders: &[&BorderRecord], rule: &RowRule, cores: u64) -> Values {
+    let end = |border: &BorderRecord| border.sample.interval.end;
+    let grown = |pair: &[&BorderRecord], counter: fn(&BorderRecord) -> Option<f64>| {
+        // A counter that falls is that of a server that was started again.
+        Some((counter(pair[1])? - counter(pair[0])?).max(0.0))
     };
-    observed.windows(2).map(rate).collect()
-}
-
-/// Returns a number of bytes in MB, for each sample.
-fn levels_in_mb(observed: &[(Duration, Consumption)], value: fn(&Consumption) -> Option<u64>) -> Vec<(Duration, f64)> {
-    let level = |(end, consumption): &(Duration, Consumption)| Some((*end, value(consumption)? as f64 / BYTES_PER_MB));
-    observed.iter().filter_map(level).collect()
-}
-
-/// Returns the series of the server. Those without a value are empty.
-fn server_series(observed: &[(Duration, Consumption)], cores: u64) -> Vec<Series> {
-    let percent_of_one = 100.0 / MICROS_PER_SECOND;
-    let stat = "/proc/PID/stat";
-    vec![
-        Series {
-            resource: "processor_percent_busy",
-            unit: "percent of all cores",
-            origin: stat,
-            values: rates(observed, |consumption| consumption.processor_us, percent_of_one / cores.max(1) as f64),
-        },
-        Series {
-            resource: "processor_percent_of_one_core",
-            unit: "percent of one core",
-            origin: stat,
-            values: rates(observed, |consumption| consumption.processor_us, percent_of_one),
-        },
-        Series {
-            resource: "process_resident_memory_in_mb",
-            unit: "MB",
-            origin: "/proc/PID/status, VmRSS",
-            values: levels_in_mb(observed, |consumption| Some(consumption.resident_bytes)),
-        },
-        Series {
-            resource: "process_proportional_memory_in_mb",
-            unit: "MB",
-            origin: "/proc/PID/smaps_rollup, Pss",
-            values: levels_in_mb(observed, |consumption| consumption.proportional_bytes),
-        },
-        Series {
-            resource: "base_pool_pages_per_second",
-            unit: "major page faults a second",
-            origin: stat,
-            values: rates(observed, |consumption| consumption.page_faults, 1.0),
-        },
-    ]
+    let pairs = || borders.windows(2);
+    match rule.value {
+        Value::Level(level) => borders.iter().filter_map(|border| Some((end(border), level(border)?))).collect(),
+        Value::Rate { counter, factor } => {
+            let rate = |pair: &[&BorderRecord]| {
+                let length_s = (end(pair[1]) - end(pair[0])).as_secs_f64();
+                Some((end(pair[1]), grown(pair, counter)? * factor / length_s))
+            };
+            pairs().filter_map(rate).collect()
+        }
+        Value::ProcessorShare(counter) => {
+            let share = |pair: &[&BorderRecord]| {
+                let length_us = (end(pair[1]) - end(pair[0])).as_secs_f64() * MICROS_PER_SECOND;
+                Some((end(pair[1]), 100.0 * grown(pair, counter)? / (length_us * cores.max(1) as f64)))
+            };
+            pairs().filter_map(share).collect()
+        }
+        Value::Ratio { part, whole, factor } => {
+            let ratio = |pair: &[&BorderRecord]| {
+                let whole = grown(pair, whole)?;
+                (whole > 0.0).then_some((end(pair[1]), grown(pair, part)? * factor / whole))
+            };
+            pairs().filter_map(ratio).collect()
+        }
+    }
 }
 
 /// Returns by how much a counter grew in an interval, from the records at its two borders.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::door::{Door, Reply, StepError};
-use crate::driver::observer::{Counted, RunObserver};
+use crate::driver::observer::{Counted, RunObserver, SessionRule};
 use crate::driver::options::RunOptions;
 use crate::driver::prepare::prepare;
 use crate::driver::users::PlanUsers;
@@ -87,6 +87,8 @@ async fn played() -> Played {
         server: None,
         processes: Vec::new(),
         metrics: None,
+        traffic: client::Traffic::default(),
+        sessions: SessionRule::Counted,
         users: 3,
         record: &mut record,
         progress: |_| {},
@@ -111,6 +113,8 @@ async fn played() -> Played {
         command: "doublet-bench run n8mail".to_owned(),
         record,
         machine,
+        cores: CoreCounts { driver: 2, server: 2, is_pinned: false },
+        commit: None,
         memory_bytes_max: 1,
         is_out_of_files: false,
         has_swapped: false,

@@ -2,6 +2,7 @@
 
 use super::page::{Cell, Page};
 use super::{header, none};
+use crate::compare::output::format_figure;
 use crate::report::model::Report;
 use crate::report::published::{PublishedRow, REMARK, own_name};
 
@@ -60,10 +61,10 @@ fn published_table(page: &mut Page, report: &Report, rows: &[PublishedRow]) {
     page.table(&format!("[{}] {} ({}; {REMARK})", first.source, first.table, first.platform), &names, &lines);
 }
 
-/// Returns the value of this run for a row of an article, in this program's unit.
+/// Returns the value of this run for a row of an article, in the unit of the article, or why there is none.
 fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
     let level = report.headline.iter().flatten().find(|level| level.users == users);
-    let own = own_name(resource);
+    let (own, factor) = own_name(resource);
     let value = match own {
         "total_number_of_users" => Some(users.to_string()),
         "notesmark" => level.map(|level| format!("{:.1}", level.notesmark)),
@@ -72,13 +73,19 @@ fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
             .map(|response| format!("{:.1}", response.mean_us as f64 / 1_000.0)),
         own => {
             let row = report.server.rows.iter().find(|row| row.users == users && row.resource == own);
-            row.map(|row| format!("{:.1}", row.mean))
+            row.map(|row| format_figure(row.mean * factor))
         }
     };
     match value {
         Some(value) => super::judged(report, value),
-        None => Cell::Number(none()),
+        None => Cell::Number(missing(report, own)),
     }
+}
+
+/// Returns why a row is missing.
+fn missing(report: &Report, resource: &str) -> String {
+    let missing = report.server.missing.iter().find(|missing| missing.resource == resource);
+    missing.map_or_else(none, |missing| format!("none: {}", missing.reason))
 }
 
 /// Appends the rows of the server.
@@ -92,7 +99,7 @@ pub(super) fn server(page: &mut Page, report: &Report) {
         let mut line = vec![Cell::Text(row.resource.clone()), Cell::Text(row.unit.clone())];
         line.push(Cell::Text(row.origin.clone()));
         line.push(Cell::Number(row.users.to_string()));
-        line.extend([row.mean, row.min, row.max].map(|value| Cell::Number(format!("{value:.1}"))));
+        line.extend([row.mean, row.min, row.max].map(|value| Cell::Number(format_figure(value))));
         line
     };
     let lines: Vec<Vec<Cell>> = report.server.rows.iter().map(line).collect();
