@@ -5,6 +5,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::ab_command::AbCommand;
 use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
 use crate::max_users_command::MaxUsersCommand;
@@ -33,6 +34,8 @@ pub enum Command {
     Run(Box<RunCommand>),
     /// Searches for the largest number of users at which the server answers in time.
     MaxUsers(Box<MaxUsersCommand>),
+    /// Plays a workload with two settings in turns, and prints whether they differ.
+    Ab(AbCommand),
     /// Writes the pages of a report again, from its raw data.
     Report(ReportOptions),
     /// Prints stored runs beside each other: baseline, new and change of each row and verb.

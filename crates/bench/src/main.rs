@@ -9,6 +9,7 @@
 //!
 //! `doublet-bench help` lists the commands.
 
+mod ab_command;
 mod append;
 mod arguments;
 mod check_command;
@@ -50,6 +51,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
+        Command::Ab(command) => return ab_command::run(&command),
         Command::Run(command) => return run_command::run(&command),
         Command::MaxUsers(command) => return max_users_command::run(&command),
         Command::Report(options) => return report_command::run(&options),

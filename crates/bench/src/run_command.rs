@@ -4,7 +4,7 @@
 //! of the run; docs/notesbench.md lists them. Commands that play several runs use [`options`] and [`session`], too.
 
 pub mod facts;
-mod interrupts;
+pub mod interrupts;
 pub mod options;
 pub mod session;
 
@@ -44,8 +44,29 @@ pub struct RunCommand {
     /// The users, or those of each level in ascending order; those of the workload if missing.
     #[arg(long, value_name = "N[,N…]", value_delimiter = ',')]
     users: Vec<u64>,
+    /// Ends when the mail files are filled, without a run, and prints the data folder.
+    #[arg(long, requires = "keep")]
+    fill_only: bool,
     #[command(flatten)]
     play: PlayOptions,
+}
+
+impl RunCommand {
+    /// Checks that the run can be one of several in turns, which have data folders and directories of their own.
+    pub fn check_in_turns(&self) -> Result<()> {
+        let options = &self.play;
+        let own = [
+            ("--target", options.target.is_some()),
+            ("--data", options.data.is_some()),
+            ("--keep", options.keep),
+            ("--out", options.out != Path::new(".")),
+        ];
+        match own.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(format!("{option} cannot be given to runs in turns").into()),
+            None if self.users.len() > 1 => Err("runs in turns have one level of users".into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Runs a workload.
@@ -56,6 +77,10 @@ pub fn run(command: &RunCommand) -> Result<ExitCode> {
         Err(refusal) => return Ok(print_refusal(&command.workload, &refusal)),
     };
     session::begin(&command.play, &prepared, async |session, open| {
+        if command.fill_only {
+            println!("{}", open.folder().unwrap_or(Path::new("")).display());
+            return Ok(ExitCode::SUCCESS);
+        }
         let name = &prepared.plan.workload().name;
         let started = session.started();
         let directory = ReportDirectory::create(&command.play.out, name, started, prepared.options.seed)?;

@@ -3,12 +3,13 @@
 //! [`server`] starts a server on a folder of its own and ends it; [`file`](mod@file) reads the file that describes a
 //! server that runs already. Either way there is a [`Target`]. [`process`] reads what processes consume, [`disk`] what
 //! the disk of the data folder does, [`metrics`] and [`counters`] what the server counts; [`queue`] waits until its
-//! queue is empty. [`cores`] keeps server and driver apart.
+//! queue is empty. [`cores`] keeps server and driver apart, and [`folder`] copies data folders.
 
 pub mod cores;
 pub mod counters;
 pub mod disk;
 pub mod file;
+pub mod folder;
 pub mod metrics;
 pub mod process;
 pub mod queue;

@@ -127,6 +127,13 @@ pub fn mean_of(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Returns the median of values in any order, or `None` without values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    median_of(&sorted)
+}
+
 /// Returns the median of values in ascending order, which is the mean of both values in the middle if their number is
 /// even, or `None` without values.
 fn median_of(sorted: &[f64]) -> Option<f64> {

@@ -8,13 +8,13 @@ mod figures;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::statistics::{Difference, Spread, difference};
 use crate::report::model::Phases;
 use crate::report::stored::StoredReport;
 use crate::report::verdict::State;
-pub use figures::{Figure, NamedFigure};
+pub use figures::{Figure, NamedFigure, of_level as figures_of_level};
 
 /// Version of the JSON object. It is raised when a reader of the old one would misread the new one.
 const FORMAT: u32 = 1;
@@ -130,7 +130,7 @@ pub struct NewFigure {
 }
 
 /// What a difference is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
     /// The difference is within the spread.

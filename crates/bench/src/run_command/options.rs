@@ -64,6 +64,10 @@ pub struct PlayOptions {
     /// The folder below which the data folder is created; default: that of the system for temporary files.
     #[arg(long, value_name = "FOLDER", conflicts_with = "target")]
     folder: Option<PathBuf>,
+    /// Uses a data folder that --keep has left, as it is now, instead of creating and filling one. It is changed, and
+    /// not deleted.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "folder"])]
+    pub data: Option<PathBuf>,
     /// Binds the server to the first half of the cores, and the driver to the others.
     #[arg(long, conflicts_with = "target")]
     pub pin: bool,
@@ -83,9 +87,9 @@ pub struct PlayOptions {
 }
 
 impl PlayOptions {
-    /// Returns the folder below which the data folder is created.
+    /// Returns the folder below which the data folder is created, or the data folder that is used.
     pub fn data_folder(&self) -> PathBuf {
-        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+        self.data.clone().or_else(|| self.folder.clone()).unwrap_or_else(std::env::temp_dir)
     }
 
     /// Returns the options of a run with these users; those of the workload if there are none.

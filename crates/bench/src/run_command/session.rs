@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,6 +42,13 @@ pub struct OpenTarget {
     target: Target,
     /// The process, if the driver has started it.
     server: Option<StartedServer>,
+}
+
+impl OpenTarget {
+    /// Returns the folder of a server that the driver has started.
+    pub fn folder(&self) -> Option<&Path> {
+        self.target.data_folder.as_deref().filter(|_| self.server.is_some())?.parent()
+    }
 }
 
 /// Runs that are played on this machine.
@@ -200,8 +207,14 @@ impl PlaySession<'_> {
         let options = self.server_options(run)?;
         print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
         let folder = options.folder.clone();
-        let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
-            fs::remove_dir_all(&folder)?;
+        let is_own_folder = self.options.data.is_none();
+        let start = async {
+            if is_own_folder { StartedServer::start(options).await } else { StartedServer::resume(options).await }
+        };
+        let Some(started) = self.or_interrupted(start).await else {
+            if is_own_folder {
+                fs::remove_dir_all(&folder)?;
+            }
             return Ok(broken_off_before_the_run());
         };
         let (server, target) = started?;
@@ -210,7 +223,7 @@ impl PlaySession<'_> {
         if let Some(server) = open.server {
             server.stop().await;
         }
-        if self.options.keep {
+        if self.options.keep || !is_own_folder {
             print_progress(&format!("the data folder is kept: {}", folder.display()));
         } else {
             fs::remove_dir_all(&folder)?;
@@ -224,10 +237,12 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
-        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
-        match self.or_interrupted(populate(run, &settings, print_progress)).await {
-            Some(filled) => filled?,
-            None => return Ok(broken_off_before_the_run()),
+        if self.options.data.is_none() {
+            let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
+            match self.or_interrupted(populate(run, &settings, print_progress)).await {
+                Some(filled) => filled?,
+                None => return Ok(broken_off_before_the_run()),
+            }
         }
         work(self, open).await
     }
@@ -244,7 +259,8 @@ impl PlaySession<'_> {
         }
         settings.extend(self.options.server_set.iter().cloned());
         let name = directory_name(&workload.name, self.started, run.options.seed);
-        let folder: PathBuf = self.options.data_folder().join(format!("doublet-bench-{name}"));
+        let new_folder = || self.options.data_folder().join(format!("doublet-bench-{name}"));
+        let folder = self.options.data.clone().unwrap_or_else(new_folder);
         let cores = self.cores.clone();
         Ok(ServerOptions { program, folder, settings, users: run.plan.users(), door: workload.door, cores })
     }

@@ -115,6 +115,21 @@ impl StartedServer {
         let random = SystemRandom::open().map_err(|source| TargetError::of_file("/dev/urandom", source))?;
         let password = random.password();
         options.create_people(&names, &password)?;
+        Self::serve(options, names, password).await
+    }
+
+    /// Starts the server on a folder that an earlier run has left, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If the folder does not have the users, or if the server is not ready in time. The folder is left as it is.
+    pub async fn resume(options: ServerOptions) -> Result<(Self, Target), TargetError> {
+        let names = UserNames::parse(USERS_DEFAULT).expect("the default is a pattern");
+        let password = options.read_people(&names)?;
+        Self::serve(options, names, password).await
+    }
+
+    async fn serve(options: ServerOptions, names: UserNames, password: String) -> Result<(Self, Target), TargetError> {
         let log =
             File::create(options.log()).map_err(|source| TargetError::of_file(options.log().display(), source))?;
         let mut command = options.command(&["serve"]);
@@ -267,15 +282,35 @@ impl ServerOptions {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Returns the file with the users and their password.
+    fn people(&self) -> PathBuf {
+        self.folder.join("people.csv")
+    }
+
+    /// Reads the password of the users whom an earlier run has added.
+    fn read_people(&self, names: &UserNames) -> Result<String, TargetError> {
+        let file = self.people();
+        let table = fs::read_to_string(&file).map_err(|source| TargetError::of_file(file.display(), source))?;
+        let reason = || format!("it does not have the user {}", names.address(self.users));
+        password_of(&table, &names.address(self.users))
+            .ok_or_else(|| TargetError::Contents { file: file.display().to_string(), reason: reason() })
+    }
+
     /// Adds the domain and the users. The file with their password can be read by its owner only.
     fn create_people(&self, names: &UserNames, password: &str) -> Result<(), TargetError> {
         self.run(&["domain", "add", names.domain()])?;
-        let file = self.folder.join("people.csv");
+        let file = self.people();
         let failed = |source| TargetError::of_file(file.display(), source);
         write_private(&file, &people_table(names, password, self.users)).map_err(failed)?;
         self.run(&["user", "add", "--batch", &file.display().to_string()])?;
         Ok(())
     }
+}
+
+/// Returns the password of a table of people, if the table has a user.
+fn password_of(table: &str, address: &str) -> Option<String> {
+    let line = table.lines().find_map(|line| line.strip_prefix(address)?.strip_prefix(','))?;
+    Some(line.split_once(',')?.1.to_owned())
 }
 
 fn people_table(names: &UserNames, password: &str, users: u64) -> String {
@@ -328,6 +363,8 @@ mod tests {
         write_private(&path, &table).expect("the file can be written");
         let mode = fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(password_of(&table, "mail2@bench.test").as_deref(), Some("secret"));
+        assert_eq!(password_of(&table, "mail3@bench.test"), None);
         assert!(write_private(&path, &table).is_err(), "an existing file is not used");
     }
 

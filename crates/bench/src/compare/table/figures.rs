@@ -56,7 +56,7 @@ impl Interval {
 }
 
 /// Returns the figures of a level: the driver's, the server's, and the responses of the verbs.
-pub(super) fn of_level(stored: &StoredReport, index: usize) -> Vec<NamedFigure> {
+pub fn of_level(stored: &StoredReport, index: usize) -> Vec<NamedFigure> {
     let phases = &stored.report.phases[index];
     let Some(interval) = Interval::of(phases) else { return Vec::new() };
     let blocks = u8::try_from(index + 1).ok().and_then(|number| stored.spreads.level(number));

@@ -1,0 +1,281 @@
+//! The command `ab`: two settings in turns, A B B A A B B A …, each with a fresh server on a copy of one population.
+//!
+//! A turn is a process of this program with the command `run`, so that driver and server begin anew each time. The
+//! path of the result goes to standard output. The exit code is the worst of the turns.
+
+mod child;
+mod memory;
+pub mod settings;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bench::compare::alternate::{self, Alternation, Settings, Side, TURNS_MAX, TURNS_MIN, Turn, TurnFigure};
+use bench::compare::table::figures_of_level;
+use bench::report::directory::ReportDirectory;
+use bench::report::stored::StoredReport;
+use bench::report::verdict::State;
+use bench::target::folder;
+use bench::wall_clock;
+use clap::{Args, ValueEnum};
+
+use crate::arguments::Result;
+use crate::run_command::facts;
+use child::{Ended, Runner};
+use memory::{MemoryFolder, replaced};
+use settings::{RunWords, words_of_setting};
+
+const BYTES_PER_MB: f64 = 1_048_576.0;
+
+/// Options of `ab`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A setting is KEY=VALUE of the server's configuration, run.OPTION=VALUE of the command `run` (run.closed=true,\n\
+    run.users=200), or workload.NAME=VALUE of a parameter of the workload.\n\nExamples:\n  \
+    doublet-bench ab n8mail --a store.sync=group --b store.sync=off --users 50 --speedup 60 --documents 20\n  \
+    doublet-bench ab n8mail --b blobs.threshold=1GiB --populations each --users 20 --speedup 240 --documents 50\n\n\
+    Exit codes: those of the worst turn (see run); 1 if a turn could not be carried out."
+)]
+pub struct AbCommand {
+    /// A shipped workload by its name in lower case, or the path of a file.
+    pub workload: String,
+    /// A setting of A; may be repeated. Without one, A has the defaults.
+    #[arg(long = "a", value_name = "SETTING")]
+    pub a: Vec<String>,
+    /// A setting of B; may be repeated.
+    #[arg(long = "b", value_name = "SETTING", required = true)]
+    pub b: Vec<String>,
+    /// The turns of each setting.
+    #[arg(long, value_name = "N", default_value_t = TURNS_MIN, value_parser = turns)]
+    pub turns: usize,
+    /// Whether one population is made for both, without their settings, or one for each of them, with its settings.
+    #[arg(long, value_name = "WHICH", default_value = "one")]
+    pub populations: Populations,
+    /// Keeps the populations.
+    #[arg(long)]
+    pub keep_populations: bool,
+    /// The folder in which the directory of the result is created.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub out: PathBuf,
+    /// Options of `run` for both settings, after those of `ab`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS OF RUN")]
+    pub run: Vec<String>,
+}
+
+/// The populations of an `ab`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Populations {
+    /// One for both settings.
+    One,
+    /// One for each setting, made by a server with this setting.
+    Each,
+}
+
+/// Parses a number of turns.
+pub fn turns(text: &str) -> std::result::Result<usize, String> {
+    let turns = text.parse().ok().filter(|turns| (TURNS_MIN..=TURNS_MAX).contains(turns));
+    turns.ok_or_else(|| format!("not a number from {TURNS_MIN} to {TURNS_MAX}"))
+}
+
+/// Plays the turns.
+pub fn run(command: &AbCommand) -> Result<ExitCode> {
+    let played = play(command)?;
+    println!("{}", played.directory.display());
+    Ok(played.exit_code())
+}
+
+/// An `ab` that has ended.
+pub struct PlayedAb {
+    /// The directory of the result.
+    pub directory: PathBuf,
+    /// The result, or `None` if the turns were broken off before each setting had enough of them.
+    pub result: Option<Alternation>,
+    /// The worst state of the turns.
+    pub worst: State,
+}
+
+impl PlayedAb {
+    /// Returns the exit code of the worst turn.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.worst.exit_code())
+    }
+}
+
+/// Plays the turns, and writes the result. Further reports than that of the result are in folders below its own.
+pub fn play(command: &AbCommand) -> Result<PlayedAb> {
+    let words = RunWords::parse(&command.workload, &command.run)?;
+    let sides = [words_of_settings(&command.a)?, words_of_settings(&command.b)?];
+    for side in &sides {
+        words.check_with(side)?;
+    }
+    let directory = create_directory(command)?;
+    let mut ab = Ab { command, words, sides, runner: Runner::new()?, directory, populations: Vec::new() };
+    let played = ab.play();
+    ab.delete_populations();
+    played
+}
+
+fn create_directory(command: &AbCommand) -> Result<PathBuf> {
+    let stem = Path::new(&command.workload).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workload");
+    let directory = ReportDirectory::create(&command.out, &format!("ab-{stem}"), wall_clock::now(), 1)?;
+    Ok(fs::canonicalize(directory.path())?)
+}
+
+fn words_of_settings(settings: &[String]) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    for setting in settings {
+        words.extend(words_of_setting(setting)?);
+    }
+    Ok(words)
+}
+
+/// The turns of two settings.
+struct Ab<'a> {
+    command: &'a AbCommand,
+    words: RunWords,
+    /// The words of `run` of each setting.
+    sides: [Vec<String>; 2],
+    runner: Runner,
+    directory: PathBuf,
+    /// The population of each setting, or the one of both.
+    populations: Vec<Population>,
+}
+
+/// A population.
+struct Population {
+    /// The data folder.
+    data: PathBuf,
+    /// The folder in memory that its setting names.
+    memory: Option<MemoryFolder>,
+}
+
+impl Ab<'_> {
+    fn play(&mut self) -> Result<PlayedAb> {
+        let mut worst = State::Valid;
+        if !self.populate()? {
+            return Ok(self.ended(None, State::BrokenOff));
+        }
+        let mut turns: Vec<Turn> = Vec::new();
+        for (number, side) in (1..).zip(alternate::order(self.command.turns)) {
+            let count = 2 * self.command.turns;
+            eprintln!("turn {number} of {count}: {}", side.letter().to_uppercase());
+            let turn = self.turn(number, side)?;
+            let state = State::of_name(&turn.state).unwrap_or(State::Failed);
+            worst = worst.max(state);
+            turns.push(turn);
+            if state > State::NotValid {
+                eprintln!("the turn is {}; there are no further ones", state.name());
+                break;
+            }
+        }
+        let is_complete = turns.len() == 2 * self.command.turns;
+        let result = is_complete.then(|| self.result(turns)).transpose()?;
+        Ok(self.ended(result, worst))
+    }
+
+    fn ended(&self, result: Option<Alternation>, worst: State) -> PlayedAb {
+        PlayedAb { directory: self.directory.clone(), result, worst }
+    }
+
+    /// Makes the populations. Returns `false` if that was broken off.
+    fn populate(&mut self) -> Result<bool> {
+        let sides: Vec<Vec<String>> = match self.command.populations {
+            Populations::One => vec![Vec::new()],
+            Populations::Each => self.sides.to_vec(),
+        };
+        for (number, side) in (1..).zip(sides) {
+            let memory = MemoryFolder::for_words(&side, &format!("population-{number}"), None)?;
+            let mut side = replaced(&side, memory.as_ref());
+            side.extend(["--keep".to_owned(), "--fill-only".to_owned()]);
+            match self.runner.run(&self.words.with(&side))? {
+                Ended { code: 0, path: Some(data) } => self.populations.push(Population { data, memory }),
+                Ended { code, .. } if code == State::BrokenOff.exit_code() => return Ok(false),
+                Ended { code, .. } => return Err(format!("the population failed with the exit code {code}").into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Plays a turn on a copy of its population.
+    fn turn(&self, number: usize, side: Side) -> Result<Turn> {
+        let Population { data: population, memory } =
+            &self.populations[(side as usize).min(self.populations.len() - 1)];
+        let data = population.with_file_name(format!("{}-turn-{number}", file_name(population)));
+        folder::copy(population, &data)?;
+        let words = &self.sides[side as usize];
+        let memory = MemoryFolder::for_words(words, &format!("turn-{number}"), memory.as_ref())?;
+        let played = self.turn_on(number, side, &data, replaced(words, memory.as_ref()));
+        fs::remove_dir_all(&data)?;
+        played
+    }
+
+    fn turn_on(&self, number: usize, side: Side, data: &Path, mut words: Vec<String>) -> Result<Turn> {
+        let out = self.directory.join(format!("{number:03}-{}", side.letter()));
+        let before_mb = folder::disk_bytes(data) as f64 / BYTES_PER_MB;
+        words.extend(["--data".to_owned(), data.display().to_string(), "--out".to_owned(), out.display().to_string()]);
+        let Ended { code, path } = self.runner.run(&self.words.without_folder(&words))?;
+        let report = path.ok_or_else(|| format!("turn {number} has no report: exit code {code}"))?;
+        let stored = StoredReport::read(&report)?;
+        let mut figures: Vec<TurnFigure> = figures_of_level(&stored, 0).into_iter().map(TurnFigure::from).collect();
+        figures.extend(percentiles(&stored));
+        let after_mb = folder::disk_bytes(data) as f64 / BYTES_PER_MB;
+        for (name, value) in [("population_in_mb", before_mb), ("data_folder_in_mb", after_mb)] {
+            figures.push(TurnFigure { name: name.to_owned(), unit: "MB".to_owned(), value });
+        }
+        let below = report.strip_prefix(&self.directory).unwrap_or(&report);
+        Ok(Turn { side, report: below.display().to_string(), state: stored.report.state.name, figures })
+    }
+
+    fn result(&self, turns: Vec<Turn>) -> Result<Alternation> {
+        let command = self.command;
+        let settings = Settings {
+            workload: command.workload.clone(),
+            a: command.a.clone(),
+            b: command.b.clone(),
+            run: command.run.clone(),
+            has_own_populations: command.populations == Populations::Each,
+        };
+        let first = StoredReport::read(&self.directory.join(&turns[0].report))?.report;
+        let result = Alternation {
+            title: first.title,
+            command: facts::command_line(std::env::args()),
+            commit: first.run.commit,
+            ..Alternation::new(settings, turns)
+        };
+        fs::write(self.directory.join("ab.json"), serde_json::to_string_pretty(&result)? + "\n")?;
+        fs::write(self.directory.join("ab.md"), alternate::output::format(&result))?;
+        Ok(result)
+    }
+
+    fn delete_populations(&self) {
+        for Population { data: population, .. } in &self.populations {
+            if self.command.keep_populations {
+                eprintln!("the population is kept: {}", population.display());
+            } else if let Err(error) = fs::remove_dir_all(population) {
+                eprintln!("doublet-bench: {}: {error}", population.display());
+            }
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().display().to_string()
+}
+
+/// Returns the percentiles of the responses of a run, which `compare` does not have because they have no spread.
+fn percentiles(stored: &StoredReport) -> Vec<TurnFigure> {
+    let headline = stored.report.headline.iter().flatten().next();
+    let Some(response) = headline.and_then(|level| level.response.as_ref()) else { return Vec::new() };
+    let values = [
+        ("response_p50_msec", response.p50_us),
+        ("response_p95_msec", response.p95_us),
+        ("response_p99_msec", response.p99_us),
+    ];
+    let figure = |(name, value_us): (&str, u64)| TurnFigure {
+        name: name.to_owned(),
+        unit: "ms".to_owned(),
+        value: value_us as f64 / 1_000.0,
+    };
+    values.into_iter().map(figure).collect()
+}
