@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::ab_command::AbCommand;
 use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
+use crate::experiment_command::ExperimentCommand;
 use crate::max_users_command::MaxUsersCommand;
 use crate::report_command::ReportOptions;
 use crate::run_command::RunCommand;
@@ -36,6 +37,8 @@ pub enum Command {
     MaxUsers(Box<MaxUsersCommand>),
     /// Plays a workload with two settings in turns, and prints whether they differ.
     Ab(AbCommand),
+    /// Shows what one option of the server does, as the articles about Domino varied it.
+    Experiment(ExperimentCommand),
     /// Writes the pages of a report again, from its raw data.
     Report(ReportOptions),
     /// Prints stored runs beside each other: baseline, new and change of each row and verb.

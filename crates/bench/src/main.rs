@@ -17,6 +17,7 @@ mod churn;
 mod command_line;
 mod compare_command;
 mod corpus;
+mod experiment_command;
 mod idle;
 mod imap_client;
 mod max_users_command;
@@ -52,6 +53,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Check(options) => return check_command::run(&options),
         Command::Timetable(options) => return timetable_command::run(&options),
         Command::Ab(command) => return ab_command::run(&command),
+        Command::Experiment(command) => return experiment_command::run(&command),
         Command::Run(command) => return run_command::run(&command),
         Command::MaxUsers(command) => return max_users_command::run(&command),
         Command::Report(options) => return report_command::run(&options),
