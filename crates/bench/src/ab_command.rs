@@ -78,7 +78,7 @@ pub fn turns(text: &str) -> std::result::Result<usize, String> {
     turns.ok_or_else(|| format!("not a number from {TURNS_MIN} to {TURNS_MAX}"))
 }
 
-/// Plays the turns.
+/// Runs the turns.
 pub fn run(command: &AbCommand) -> Result<ExitCode> {
     let played = play(command)?;
     println!("{}", played.directory.display());
@@ -102,7 +102,7 @@ impl PlayedAb {
     }
 }
 
-/// Plays the turns, and writes the result. Further reports than that of the result are in folders below its own.
+/// Runs the turns, and writes the result. Further reports than that of the result are in folders below its own.
 pub fn play(command: &AbCommand) -> Result<PlayedAb> {
     let words = RunWords::parse(&command.workload, &command.run)?;
     let sides = [words_of_settings(&command.a)?, words_of_settings(&command.b)?];
@@ -197,7 +197,7 @@ impl Ab<'_> {
         Ok(true)
     }
 
-    /// Plays a turn on a copy of its population.
+    /// Runs a turn on a copy of its population.
     fn turn(&self, number: usize, side: Side) -> Result<Turn> {
         let Population { data: population, memory } =
             &self.populations[(side as usize).min(self.populations.len() - 1)];
