@@ -218,7 +218,8 @@ fn the_owner_is_replaced_in_the_access_control_list() {
         let expected: Vec<_> = expected.iter().map(|(name, level)| ((*name).to_owned(), *level)).collect();
         assert_eq!(found, expected);
     };
-    let (manager, reader) = (AclLevel::Manager, AclLevel::Reader);
+    let manager = AclLevel::Manager;
+    let reader = AclLevel::Reader;
     check(&[("Ann/Acme", manager), ("Cid/Acme", reader)], &[("Bob/Acme", manager), ("Cid/Acme", reader)]);
     check(&[("Bob/Acme", reader), ("Ann/Acme", manager)], &[("Bob/Acme", manager)]);
     check(&[("-Default-", reader)], &[("-Default-", reader), ("Bob/Acme", manager)]);

@@ -9,7 +9,7 @@ pub struct CopyRequest {
     /// Path of the database that is copied.
     #[arg(value_name = "SRC")]
     pub source: String,
-    /// Paths of the copies. The mail file of a person becomes a copy that belongs to this person. A database that exists
+    /// Paths of the copies. A mail file of a person becomes a copy that belongs to this person. A database that exists
     /// must be empty.
     #[arg(value_name = "DST", required = true)]
     pub destinations: Vec<String>,

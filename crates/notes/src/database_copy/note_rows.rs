@@ -47,6 +47,14 @@ impl UnidMap {
     }
 }
 
+/// The batch to which a step of a copy adds notes.
+pub(super) struct CopiedNotes<'b, 'g> {
+    /// Held until the batch is committed, so the content to which the notes refer stays.
+    pub(super) gate: &'b BlobWriter<'g>,
+    pub(super) batch: &'b mut Batch,
+    pub(super) progress: &'b mut CopyProgress,
+}
+
 /// The headers and summaries of a copy, and what the other parts of the copy need to know of them.
 pub(super) struct NoteRows {
     from: DbNumber,
@@ -130,9 +138,9 @@ impl NoteRows {
         &mut self,
         snapshot: &Snapshot<'_>,
         (header, summary): (NoteHeader, Option<&[u8]>),
-        (gate, batch): (&BlobWriter<'_>, &mut Batch),
-        progress: &mut CopyProgress,
+        copied: &mut CopiedNotes<'_, '_>,
     ) -> Result<()> {
+        let CopiedNotes { gate, batch, progress } = copied;
         let note = header.note;
         if self.is_left_out(&header) {
             let is_counted = !header.is_stub();

@@ -70,7 +70,7 @@ impl Databases {
         Ok(Some(ReplacedDatabase::new(&database, &counters)))
     }
 
-    /// Reserves the number of a copy. Durable on return.
+    /// Records the number of a copy, which no other database gets. Durable on return.
     pub(super) fn reserve_copy(&self, path: &str) -> Result<DbNumber> {
         let _open = self.lock_open();
         let number = self.next_number()?;

@@ -4,6 +4,7 @@ use base::NoteId;
 use base::codec::Encoder;
 use store::{Batch, Direction, KeyRange, Table, TableReader as _};
 
+use super::note_rows::CopiedNotes;
 use super::{COPY_BYTES_PER_STEP, COPY_RECORDS_PER_STEP, DatabaseCopy};
 use crate::change_log;
 use crate::error::{Result, damaged};
@@ -36,7 +37,7 @@ struct TranslatedItem {
 }
 
 impl DatabaseCopy<'_> {
-    /// Looks for documents that keep their UNIDs. Returns `true` if these were the last notes.
+    /// Finds documents that keep their UNIDs. Returns `true` if these were the last notes.
     pub(super) fn find_kept(&mut self) -> Result<bool> {
         let from = self.source.database().number;
         let range = self.rest(&KeyRange::prefix(&from.to_key()));
@@ -78,12 +79,12 @@ impl DatabaseCopy<'_> {
         let is_last = loop {
             let Some((key, value)) = cursor.next()? else { break true };
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-            let added = (&gate, &mut batch);
+            let mut added = CopiedNotes { gate: &gate, batch: &mut batch, progress: &mut self.progress };
             if part == SummaryRecord::Header as u8 {
                 let next = NoteHeader::decode(note, value);
                 let next = next.map_err(|_| records::damaged_note(database, note, "header"))?;
                 if let Some(stub) = header.take() {
-                    self.notes.copy(&self.snapshot, (stub, None), added, &mut self.progress)?;
+                    self.notes.copy(&self.snapshot, (stub, None), &mut added)?;
                 }
                 if count >= COPY_RECORDS_PER_STEP || batch.byte_count() >= COPY_BYTES_PER_STEP {
                     break false;
@@ -92,13 +93,14 @@ impl DatabaseCopy<'_> {
             } else {
                 let known = header.take().filter(|header| header.note == note);
                 let known = known.ok_or_else(|| records::damaged_note(database, note, "header"))?;
-                self.notes.copy(&self.snapshot, (known, Some(value)), added, &mut self.progress)?;
+                self.notes.copy(&self.snapshot, (known, Some(value)), &mut added)?;
             }
             after = Some(key.to_vec());
             count += 1;
         };
         if let Some(stub) = header.take() {
-            self.notes.copy(&self.snapshot, (stub, None), (&gate, &mut batch), &mut self.progress)?;
+            let mut added = CopiedNotes { gate: &gate, batch: &mut batch, progress: &mut self.progress };
+            self.notes.copy(&self.snapshot, (stub, None), &mut added)?;
         }
         drop(cursor);
         self.after = after;

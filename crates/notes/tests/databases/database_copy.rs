@@ -134,7 +134,8 @@ fn a_copy_has_the_documents_under_other_unids() {
     let Source { world, database, folder, blob } = source();
     let made = copy(&world, &database, &new_copy(&database)).expect("a copy");
     assert_sound(&made);
-    let (old, new) = (documents(&database), documents(&made));
+    let old = documents(&database);
+    let new = documents(&made);
     assert_eq!(new.keys().collect::<Vec<_>>(), ["first", "response", "stray"]);
     for (subject, note) in &new {
         let before = &old[subject];
@@ -332,7 +333,8 @@ fn a_replica_has_everything_unchanged() {
     let made = copy(&world, &database, &new).expect("a copy");
     assert_sound(&made);
     assert_eq!(documents(&made), documents(&database));
-    let (old, new) = (database.record(), made.record());
+    let old = database.record();
+    let new = made.record();
     assert_eq!(
         (&new.title, new.replica_id, new.options, new.setting_times),
         (&old.title, old.replica_id, old.options, old.setting_times)
