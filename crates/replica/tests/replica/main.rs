@@ -1,5 +1,6 @@
 //! Tests of the exchange between replicas.
 
+mod copied;
 mod exchange;
 mod histories;
 mod push;
