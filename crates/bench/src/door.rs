@@ -19,6 +19,8 @@ pub mod line_connection;
 pub mod lite;
 pub mod native;
 mod rows;
+#[cfg(test)]
+pub mod scripted_server;
 pub mod smtp;
 
 use std::borrow::Cow;

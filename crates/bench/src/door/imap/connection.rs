@@ -126,6 +126,7 @@ impl ImapConnection {
             Response::Status(greeting) if greeting.tag.is_none() => greeting,
             _ => return Err(CallError::malformed("the server has not sent a greeting")),
         };
+        connection.learn_capabilities(&greeting);
         match greeting.status {
             Status::Ok => Ok(connection),
             Status::PreAuth => {

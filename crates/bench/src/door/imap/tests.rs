@@ -1,1 +1,303 @@
+//! Tests of the door: dialogues with servers that offer much or little, that refuse, that close connections, and that
+//! are hostile.
 
+use super::filling::fill_mail_file;
+use super::*;
+use crate::door::Session;
+use crate::door::line_connection::LineConnection;
+use crate::door::scripted_server::{Dialogue, ScriptedServer};
+use crate::door::smtp::Dialect;
+use crate::engine::steps::StepSource as _;
+use crate::plan::Plan;
+use crate::plan::steps::PlanSteps;
+use crate::population::memos::MailFiles;
+use crate::workload::check::check as check_workload;
+use crate::workload::profile::SizeProfile;
+use crate::workload::units::Share;
+
+const MODERN: &str = "IMAP4rev1 SASL-IR AUTH=PLAIN LITERAL+ UIDPLUS MOVE UNSELECT IDLE NAMESPACE";
+
+/// Returns the actions of user 1 of a run with two users, whose class has these steps.
+fn actions(steps: &str) -> Vec<PlanAction> {
+    let text = format!(
+        "format = 1\nname = \"Test\"\ntitle = \"Test\"\ndoor = \"imap\"\npace = \"unpaced\"\niterations = 1\n\
+         step = [{steps}]"
+    );
+    let workload = check_workload(&text, &[]).unwrap_or_else(|findings| panic!("{findings:?}"));
+    let plan = Arc::new(Plan::new(Arc::new(workload), 1, 2).expect("recipients"));
+    let mut steps = PlanSteps::new(&plan, &Arc::new(offered()), 1, 0).expect("a user");
+    std::iter::from_fn(|| steps.next_step()).map(|step| step.action).collect()
+}
+
+fn settings(imap: &Place, submission: Option<&Place>, delivery: Option<DeliveryPool>) -> Arc<ImapSettings> {
+    Arc::new(ImapSettings {
+        imap: imap.clone(),
+        submission: submission.cloned(),
+        delivery,
+        names: UserNames::parse("mail{}@bench.test").expect("a pattern"),
+        password: "secret".to_owned(),
+        size_scale: 1.0,
+    })
+}
+
+/// A connection on which user 1 logs in to a server with these capabilities.
+fn logged_in(capabilities: &str) -> Dialogue {
+    let told = format!("* CAPABILITY {capabilities}|TAG OK done");
+    let login = if capabilities.contains("SASL-IR") { "AUTHENTICATE PLAIN AG1haWwxQGJlbmNo" } else { "LOGIN" };
+    Dialogue::new("* OK ready").turn("CAPABILITY", &told).turn(login, "TAG OK in").turn("CAPABILITY", &told)
+}
+
+/// Logs in and performs steps. Returns the result of each, the login included, without the texts of errors.
+async fn play(door: &mut ImapDoor, steps: &str) -> Vec<Result<Reply, (String, Session)>> {
+    let short = |result: Result<Reply, StepError>| result.map_err(|error| (error.code.into_owned(), error.session));
+    let mut results = vec![short(door.log_in().await)];
+    let actions = if steps.is_empty() { Vec::new() } else { actions(steps) };
+    for action in actions {
+        results.push(short(door.perform(&action).await));
+    }
+    results
+}
+
+/// Plays steps against servers, and returns the results of the steps and the commands that IMAP has received.
+async fn dialogue(dialogues: Vec<Dialogue>, steps: &str) -> (Vec<Result<Reply, (String, Session)>>, Vec<String>) {
+    let server = ScriptedServer::start(dialogues).await;
+    let mut door = ImapDoor::new(&settings(&server.place, None, None), 1);
+    let results = play(&mut door, steps).await;
+    drop(door);
+    (results, server.finish().await)
+}
+
+fn performed(calls: u32) -> Result<Reply, (String, Session)> {
+    Ok(Reply::Performed { calls, attachments: 0, reopened: 0 })
+}
+
+fn failed(code: &str, session: Session) -> Result<Reply, (String, Session)> {
+    Err((code.to_owned(), session))
+}
+
+const SELECTED: &str = "* 3 EXISTS|* OK [UIDVALIDITY 7] valid|TAG OK [READ-WRITE] selected";
+const ROWS: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (FLAGS (\\Seen) UID 13)|TAG OK done";
+
+#[tokio::test]
+async fn a_server_with_extensions_is_used_with_them() {
+    let message = "* 3 FETCH (UID 13 BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 1 1)(\"IMAGE\" \"PNG\" NIL \
+                   NIL NIL \"BASE64\" 1) \"MIXED\") BODY[] {18}|Subject: A||b|x|)|TAG OK done";
+    let server = logged_in(MODERN)
+        .turn("LIST \"\" \"*\"", "* LIST (\\HasNoChildren \\Sent) \"/\" Outbox|TAG OK done")
+        .turn("STATUS \"INBOX\" (MESSAGES UNSEEN)", "* STATUS INBOX (MESSAGES 3 UNSEEN 1)|TAG OK done")
+        .turn("SELECT \"INBOX\"", SELECTED)
+        .turn("FETCH 2:3 (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)", ROWS)
+        .turn("FETCH 1:1 (UID", "* 1 FETCH (UID 11)|TAG OK done")
+        .turn("FETCH 3:3 (UID", "* 3 FETCH (UID 13)|TAG OK done")
+        .turn("UID FETCH 13 (BODYSTRUCTURE BODY[])", message)
+        .turn("UID FETCH 13 BODY.PEEK[2]", "* 3 FETCH (UID 13 BODY[2] \"x\")|TAG OK done")
+        .turn("UID STORE 13 FLAGS.SILENT (\\Seen $label", "TAG OK done")
+        .turn("NAMESPACE", "* NAMESPACE ((\"INBOX.\" \".\")) NIL NIL|TAG OK done")
+        .turn("CREATE \"INBOX.Archive\"", "TAG OK done")
+        .turn("UID MOVE 13 \"INBOX.Archive\"", "* OK [COPYUID 1 13 1] moved|* 3 EXPUNGE|TAG OK done")
+        .turn("APPEND \"INBOX\" (\\Seen) {", "* 3 EXISTS|TAG OK [APPENDUID 7 14] done")
+        .turn("UID STORE 14 +FLAGS.SILENT (\\Deleted)", "TAG OK done")
+        .turn("UID EXPUNGE 14", "* 3 EXPUNGE|TAG OK done")
+        .turn("UID SEARCH ", "* SEARCH 11|TAG OK done")
+        .turn("UID SEARCH UNSEEN", "* SEARCH|TAG OK done")
+        .turn("NOOP", "TAG OK done")
+        .turn("IDLE", "+ idling")
+        .turn("DONE", "* 3 EXISTS|TAG OK done")
+        .turn("UNSELECT", "TAG OK done");
+    let steps = "{ verb = \"open_database\" }, { verb = \"open_view\" }, { verb = \"scroll_view\", rows = 2 }, \
+                 { verb = \"scroll_view\", rows = 2 }, { verb = \"read\", of = \"newest\", attachments = 1 }, \
+                 { verb = \"read_attachment\", of = \"last\" }, { verb = \"update\", of = \"last\" }, \
+                 { verb = \"move\", of = \"last\" }, { verb = \"update\", of = \"last\" }, \
+                 { verb = \"add\", bytes = 50 }, { verb = \"delete\", of = \"own\" }, { verb = \"search\" }, \
+                 { verb = \"list_unread\" }, { verb = \"poll\" }, { verb = \"wait\" }, { verb = \"close_view\" }, \
+                 { verb = \"close_database\" }";
+    let (results, received) = dialogue(vec![server], steps).await;
+    let with_attachment = Ok(Reply::Performed { calls: 2, attachments: 1, reopened: 0 });
+    let expected: Vec<_> = [performed(3), performed(2), performed(1), performed(1), performed(1), with_attachment]
+        .into_iter()
+        .chain([performed(1), performed(1), performed(3), Ok(Reply::Skipped), performed(1), performed(2)])
+        .chain([performed(1), performed(1), performed(1), performed(1), performed(0), performed(1)])
+        .collect();
+    assert_eq!(results, expected, "{received:#?}");
+}
+
+#[tokio::test]
+async fn a_server_without_extensions_is_used_without_them() {
+    let server = logged_in("IMAP4rev1")
+        .turn("SELECT \"INBOX\"", SELECTED)
+        .turn("FETCH 2:3 ", ROWS)
+        .turn("LIST", "* LIST (\\Noselect) \".\" Old|* LIST () \".\" INBOX.Done|TAG OK done")
+        .turn("UID COPY 1", "TAG OK done")
+        .turn("UID STORE 1", "TAG OK done")
+        .turn("EXPUNGE", "* 2 EXPUNGE|TAG OK done")
+        .turn("APPEND \"INBOX\" (\\Seen) {", "TAG OK done")
+        .turn("NOOP", "TAG OK done")
+        .turn("CLOSE", "TAG OK done");
+    let steps = "{ verb = \"scroll_view\", rows = 2 }, { verb = \"move\", to = \"Done\" }, { verb = \"add\", bytes = 9 }, \
+                 { verb = \"delete\", of = \"own\" }, { verb = \"wait\" }, { verb = \"close_database\" }";
+    let (results, received) = dialogue(vec![server], steps).await;
+    let expected =
+        [performed(3), performed(2), performed(4), performed(1), Ok(Reply::Skipped), performed(1), performed(1)];
+    assert_eq!(results, expected, "{received:#?}");
+    assert!(received[1].starts_with("LOGIN \"mail1@bench.test\" \"secret\""), "{received:#?}");
+}
+
+#[tokio::test]
+async fn refused_logins_have_the_code_of_the_server() {
+    let refused = async |dialogue_of_login: Dialogue| dialogue(vec![dialogue_of_login], "").await.0.remove(0);
+    let told = "* CAPABILITY IMAP4rev1|TAG OK done";
+    let server = Dialogue::new("* OK ready").turn("CAPABILITY", told);
+    let result = refused(server.clone().turn("LOGIN", "TAG NO [AUTHENTICATIONFAILED] no")).await;
+    assert_eq!(result, failed("no-authenticationfailed", Session::Lost));
+    assert_eq!(refused(server.turn("LOGIN", "TAG BAD what")).await, failed("bad", Session::Lost));
+    let disabled = Dialogue::new("* OK [CAPABILITY IMAP4rev1 LOGINDISABLED] ready");
+    assert_eq!(refused(disabled).await, failed("no-login", Session::Lost));
+    assert_eq!(refused(Dialogue::new("* BYE [UNAVAILABLE] full")).await, failed("bye-unavailable", Session::Lost));
+    assert_eq!(refused(Dialogue::new("220 smtp")).await, failed("malformed", Session::Lost));
+    let waiting = Dialogue::new("* OK [CAPABILITY AUTH=PLAIN] ready").turn("AUTHENTICATE PLAIN", "+ ");
+    let server = waiting.turn("AG1haWwxQGJlbmNoLnRlc3QAc2VjcmV0", "TAG NO no");
+    assert_eq!(refused(server).await, failed("no", Session::Lost));
+}
+
+#[tokio::test]
+async fn errors_of_commands_keep_or_lose_the_session() {
+    let step = async |answer: &'static str| {
+        dialogue(vec![logged_in(MODERN).turn("NOOP", answer)], "{ verb = \"poll\" }").await.0.remove(1)
+    };
+    assert_eq!(step("TAG NO [INUSE] later").await, failed("no-inuse", Session::Kept));
+    assert_eq!(step("TAG BAD what").await, failed("bad", Session::Kept));
+    assert_eq!(step("* 3 EXISTS").await, failed("connection", Session::Lost));
+    assert_eq!(step("* BYE [EXPIRED] bye").await, failed("bye-expired", Session::Lost));
+    assert_eq!(step("* 1 FETCH (BODY[] {100}|half").await, failed("connection", Session::Lost));
+    assert_eq!(step("d999 OK other").await, failed("malformed", Session::Lost));
+    assert_eq!(step("+ more").await, failed("malformed", Session::Lost));
+    assert_eq!(step("* LIST (").await, failed("malformed", Session::Lost));
+    assert_eq!(step("* 1 FETCH (BODY[] {999999999999}").await, failed("malformed", Session::Lost));
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_was_closed_is_opened_again() {
+    let first = logged_in(MODERN).turn("SELECT", SELECTED).turn("FETCH", ROWS);
+    let second = logged_in(MODERN).turn("SELECT", SELECTED).turn("UID STORE 1", "TAG OK done").turn("IDLE", "+ idling");
+    // The numbers of validity have changed meanwhile.
+    let third = logged_in(MODERN).turn("SELECT", "* 1 EXISTS|* OK [UIDVALIDITY 8] valid|TAG OK done");
+    let steps =
+        "{ verb = \"scroll_view\", rows = 2 }, { verb = \"update\" }, { verb = \"wait\" }, { verb = \"update\" }";
+    let (results, received) = dialogue(vec![first, second, third], steps).await;
+    let reopened = Ok(Reply::Performed { calls: 5, attachments: 0, reopened: 1 });
+    assert_eq!(results, [performed(3), performed(2), reopened, performed(1), Ok(Reply::Skipped)], "{received:#?}");
+}
+
+#[tokio::test]
+async fn answers_go_to_the_sender_and_copies_are_saved() {
+    let head = "* 3 FETCH (UID 13 BODY[] {43}|From: B <mail2@bench.test>|Subject: Budget|)|TAG OK done";
+    let imap = logged_in(MODERN)
+        .turn("SELECT", SELECTED)
+        .turn("FETCH 3:3", "* 3 FETCH (UID 13)|TAG OK done")
+        .turn("UID FETCH 13 BODY[]", head)
+        .turn("LIST", "* LIST (\\Sent) \"/\" Outbox|TAG OK done")
+        .turn("APPEND \"Outbox\" (\\Seen) {", "TAG OK done");
+    let imap = ScriptedServer::start(vec![imap]).await;
+    let hello = Dialogue::new("220 ready").turn("EHLO", "250-mx|250-PIPELINING|250 AUTH PLAIN").turn("AUTH", "235 ok");
+    let refused = hello
+        .turn("MAIL FROM:<mail1@bench.test>", "")
+        .turn("RCPT TO:<mail2@bench.test>", "")
+        .turn("DATA", "250 ok|550 no|503 no");
+    let submission = ScriptedServer::start(vec![refused]).await;
+    let mut door = ImapDoor::new(&settings(&imap.place, Some(&submission.place), None), 1);
+    let steps = "{ verb = \"read\", of = \"newest\" }, { verb = \"reply\", bytes = 100, copy = true }";
+    let results = play(&mut door, steps).await;
+    // The submission fails, so there is no copy, and the session goes on.
+    assert_eq!(results, [performed(3), performed(3), failed("smtp-550", Session::Kept)]);
+    assert_eq!(door.memory.last.as_ref().map(|last| last.subject.as_str()), Some("Budget"));
+    submission.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn idling_is_renewed_before_the_server_loses_patience() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    let (near, far) = tokio::io::duplex(1 << 12);
+    let begun = tokio::time::Instant::now();
+    let server = tokio::spawn(async move {
+        let mut far = BufReader::new(far);
+        far.write_all(b"* OK [CAPABILITY IMAP4rev1 IDLE] ready\r\n").await.expect("read");
+        let mut received = Vec::new();
+        let mut line = String::new();
+        let mut tag = String::new();
+        while far.read_line(&mut line).await.is_ok_and(|length| length > 0) {
+            received.push((line.trim_end().to_owned(), begun.elapsed().as_secs() / 60));
+            let answer = match line.trim_end().split_once(' ') {
+                Some((word, _)) => {
+                    word.clone_into(&mut tag);
+                    "+ idling\r\n* 5 EXISTS\r\n".to_owned()
+                }
+                None => format!("{tag} OK done\r\n"),
+            };
+            far.write_all(answer.as_bytes()).await.expect("read");
+            line.clear();
+        }
+        received
+    });
+    let connection = ImapConnection::greeted(LineConnection::over(near)).await.expect("a greeting");
+    let waiting = idling::Waiting::begin(connection).await.expect("it waits");
+    tokio::time::advance(idling::RENEWAL / 2).await;
+    tokio::time::timeout(idling::RENEWAL, std::future::pending::<()>()).await.expect_err("the time passes");
+    let connection = waiting.end().await.expect("the connection");
+    drop(connection);
+    let received = server.await.expect("no panic");
+    let expected = [("d1 IDLE", 0), ("DONE", 25), ("d2 IDLE", 25), ("DONE", 37)];
+    assert_eq!(received, expected.map(|(line, minute)| (line.to_owned(), minute)));
+}
+
+fn mail_files(documents: u64) -> MailFiles {
+    let unread = Share::from_f64(0.5).expect("a share");
+    let profile = SizeProfile::server_load();
+    MailFiles { seed: 1, users: 2, documents, profile, size_scale: 0.001, unread }
+}
+
+#[tokio::test]
+async fn mail_files_are_filled_over_lmtp_and_marked() {
+    let files = mail_files(3);
+    let read: Vec<u32> = (3..).zip(files.memos(1)).filter(|(_, memo)| !memo.is_unread).map(|(at, _)| at).collect();
+    assert!((1..3).contains(&read.len()), "the test needs read and unread messages: {read:?}");
+    let imap = logged_in(MODERN)
+        .turn("SELECT \"INBOX\"", "* 2 EXISTS|TAG OK done")
+        .turn("NOOP", "* 4 EXISTS|TAG OK done")
+        .turn("NOOP", "* 5 EXISTS|TAG OK done")
+        .turn("STORE ", "TAG OK done")
+        .turn("LOGOUT", "* BYE|TAG OK done");
+    let imap = ScriptedServer::start(vec![imap]).await;
+    let mut delivery = Dialogue::new("220 ready").turn("LHLO", "250 mx");
+    for memo in files.memos(1) {
+        let sender = format!("MAIL FROM:<mail{}@bench.test>", memo.sender);
+        delivery = delivery.turn(&sender, "250 ok").turn("RCPT TO:<mail1@bench.test>", "250 ok").turn("DATA", "354 go");
+        delivery = delivery.message("250 ok");
+    }
+    let lmtp = ScriptedServer::start(vec![delivery]).await;
+    let pool = DeliveryPool::new(lmtp.place.clone(), Dialect::Lmtp);
+    let settings = settings(&imap.place, None, Some(pool));
+    fill_mail_file(&settings, 1, files.memos(1)).await.expect("it is filled");
+    let received = imap.finish().await;
+    let numbers: Vec<String> = read.iter().map(u32::to_string).collect();
+    let store = format!("STORE {} +FLAGS.SILENT (\\Seen)", numbers.join(","));
+    let joined = store.replace("3,4 ", "3:4 ").replace("4,5 ", "4:5 ");
+    assert_eq!(received[6], joined, "messages that were there before keep their marks");
+    lmtp.finish().await;
+}
+
+#[tokio::test]
+async fn mail_files_are_filled_with_several_messages_a_command() {
+    let files = mail_files(25);
+    let imap = logged_in("IMAP4rev1 LITERAL+ MULTIAPPEND SASL-IR AUTH=PLAIN")
+        .turn("APPEND \"INBOX\" (", "TAG OK done")
+        .turn("APPEND \"INBOX\" (", "TAG OK done")
+        .turn("LOGOUT", "* BYE|TAG OK done");
+    let imap = ScriptedServer::start(vec![imap]).await;
+    let settings = settings(&imap.place, None, None);
+    fill_mail_file(&settings, 1, files.memos(1)).await.expect("it is filled");
+    let received = imap.finish().await;
+    let appended = received[3..5].iter().map(|command| command.matches("\nDate: ").count());
+    assert_eq!(appended.collect::<Vec<_>>(), [20, 5], "{received:#?}");
+    let seen = received[3..5].iter().map(|command| command.matches("(\\Seen) {").count()).sum::<usize>();
+    assert_eq!(seen, files.memos(1).filter(|memo| !memo.is_unread).count());
+}
