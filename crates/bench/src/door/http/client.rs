@@ -110,7 +110,7 @@ impl HttpClient {
         Ok(HttpReply { status, target, content })
     }
 
-    /// Downloads a file and drops it. Returns its length.
+    /// Reads a file and drops it. Returns its length.
     pub(in crate::door) async fn download(&mut self, count: &mut CallCount, target: &str) -> Result<u64, CallError> {
         let (response, _) = self.follow(count, HttpRequest::get(target)).await?;
         let status = response.status().as_u16();

@@ -36,8 +36,8 @@ impl CookieJar {
         let mut is_removed = false;
         for part in parts {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            match key.as_str() {
+            let value = value.trim();
+            match key.trim().to_ascii_lowercase().as_str() {
                 "path" if value.starts_with('/') => value.clone_into(&mut cookie.path),
                 "max-age" => is_removed |= value.parse::<i64>().is_ok_and(|seconds| seconds <= 0),
                 "expires" => is_removed |= value.contains("1970"),

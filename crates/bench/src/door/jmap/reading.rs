@@ -42,7 +42,7 @@ impl StepContext<'_> {
         Ok(StepOutcome::Performed { attachments })
     }
 
-    /// Downloads the attachment that the step has drawn, or the first one of a message.
+    /// Reads the attachment that the step has drawn, or the first one of a message.
     pub(super) async fn read_attachment(&mut self, keys: &Action) -> StepResult {
         let email = match (self.action.attachment(), keys) {
             (None, Action::Document { of }) if *of != Document::Last => {

@@ -74,7 +74,7 @@ impl JmapSession {
         results.pop().ok_or_else(|| CallError::malformed("there is no result"))
     }
 
-    /// Uploads a file. Returns the identifier of its blob.
+    /// Sends a file to the server. Returns the identifier of its blob.
     pub(super) async fn upload(
         &mut self,
         count: &mut CallCount,
@@ -92,7 +92,7 @@ impl JmapSession {
         blob_id.ok_or_else(|| CallError::malformed("the answer to an upload has no blobId"))
     }
 
-    /// Downloads a file and drops it.
+    /// Reads a file and drops it.
     pub(super) async fn download(&mut self, count: &mut CallCount, file: &BlobFile) -> Result<(), CallError> {
         let path = self.account.download_path(file)?;
         self.client.download(count, &path).await?;

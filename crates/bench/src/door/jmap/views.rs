@@ -114,7 +114,7 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Looks up people, each with a query and a get of one request, or of several if the server limits their calls.
+    /// Searches for people, each with a query and a get of one request, or of several if the server limits their calls.
     pub(super) async fn lookup(&mut self, names: u64) -> StepResult {
         let Some(account) = self.session.account().principals.clone() else {
             return Err(CallError::kept("unsupported", "the server has no principals"));

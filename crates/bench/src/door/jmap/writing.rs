@@ -48,7 +48,7 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Uploads a message and imports it into the inbox.
+    /// Sends a message to the server and imports it into the inbox.
     pub(super) async fn add(&mut self, size: &Size) -> StepResult {
         let inbox = self.mailbox_id(INBOX).await?;
         let address = self.address();

@@ -158,7 +158,7 @@ impl FilledForm<'_> {
         self.entries.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Presses the button with a value.
+    /// Chooses the button with a value.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub(super) struct UserMemory {
 }
 
 impl UserMemory {
-    /// Remembers a list that was shown.
+    /// Keeps a list that was shown.
     pub(super) fn show(&mut self, mut list: ListPage) {
         self.rows.set_screen(std::mem::take(&mut list.rows));
         self.list = list;

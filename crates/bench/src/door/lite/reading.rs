@@ -73,7 +73,7 @@ impl StepContext<'_> {
         Ok(StepOutcome::Performed { attachments })
     }
 
-    /// Downloads the attachment that the step has drawn, or the first one of a message.
+    /// Reads the attachment that the step has drawn, or the first one of a message.
     pub(super) async fn read_attachment(&mut self, keys: &Action) -> StepResult {
         let message = match (self.action.attachment(), keys) {
             (None, Action::Document { of }) if *of != Document::Last => {
@@ -131,7 +131,7 @@ impl StepContext<'_> {
         Ok(ShownMessage { row, target, form, reply, files })
     }
 
-    /// Remembers the list of a page, if it has one.
+    /// Keeps the list of a page, if it has one.
     pub(super) fn take_list(&mut self, loaded: &LoadedPage) -> Vec<ListRow> {
         let list = ListPage::read(&loaded.page, &loaded.target, self.session.authority());
         let rows = list.rows.clone();

@@ -121,7 +121,7 @@ impl LiteSession {
         self.show(count, request).await
     }
 
-    /// Downloads a file and drops it.
+    /// Reads a file and drops it.
     pub(super) async fn download(&mut self, count: &mut CallCount, target: &str) -> Result<(), CallError> {
         self.client.download(count, target).await?;
         Ok(())

@@ -20,7 +20,7 @@ const LOOK_UP: &str = "look";
 const FLAGS: [&str; 2] = ["flag", "unflag"];
 
 impl StepContext<'_> {
-    /// Flags a message, or removes the flag.
+    /// Sets the flag of a message, or removes it.
     pub(super) async fn update(&mut self, of: Document) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let flag = FLAGS[self.action.stream(Draw::Content).below(2) as usize];
@@ -104,7 +104,7 @@ impl StepContext<'_> {
         self.send_form(filled, &target).await
     }
 
-    /// Looks up names in the composer.
+    /// Lets the composer look up names.
     pub(super) async fn lookup(&mut self, names: u64) -> StepResult {
         let people = self.action.names(names);
         let write = self.session.navigation().write.clone();
@@ -133,7 +133,7 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Presses a button for a message: on its own page if that was shown last, or in its list.
+    /// Sends the form of a message with a button: on its own page if that was shown last, or in its list.
     async fn press_for(&mut self, row: &ListRow, button: &str, choice: Option<(&str, &str)>) -> Result<(), CallError> {
         let shown = self.memory.last.as_ref().filter(|last| last.row == *row);
         let shown = shown.and_then(|last| Some((last.form.clone()?, last.target.clone())));
@@ -189,7 +189,7 @@ impl StepContext<'_> {
         addresses.join(", ")
     }
 
-    /// Remembers the list of a page that answers a form, if it has one.
+    /// Keeps the list of a page that answers a form, if it has one.
     fn take_list_if_any(&mut self, answered: &LoadedPage) {
         if answered.page.form_with_button(MOVE).is_some() {
             self.take_list(answered);

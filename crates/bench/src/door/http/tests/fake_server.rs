@@ -213,7 +213,8 @@ async fn read_request(stream: &mut BufReader<TlsStream<TcpStream>>, connection: 
     let mut line = String::new();
     stream.read_line(&mut line).await.ok().filter(|length| *length > 0)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, target) = (words.next()?, words.next()?);
+    let method = words.next()?;
+    let target = words.next()?;
     let mut seen = Seen { method, target, content: Vec::new(), number: 0, connection, headers: Vec::new() };
     loop {
         let mut line = String::new();
