@@ -38,6 +38,11 @@ impl CallError {
         Self::lost(MALFORMED_CODE, text)
     }
 
+    /// Returns the same error, after which the user must log in again.
+    pub fn into_lost(self) -> Self {
+        Self { session: Session::Lost, ..self }
+    }
+
     /// Returns the error of a step that has made so many calls.
     pub fn into_step_error(self, calls: u32) -> StepError {
         StepError { code: self.code, text: self.text, calls, session: self.session }

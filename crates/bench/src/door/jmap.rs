@@ -25,8 +25,8 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
+use super::call::{CallCount, CallError};
 use super::http::origin::Origin;
-use super::http::{CallCount, CallError};
 use super::native::NativeSettings;
 use super::{Door, Offered, Reply, StepError};
 use crate::plan::steps::PlanAction;

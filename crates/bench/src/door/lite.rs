@@ -23,8 +23,8 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
+use super::call::{CallCount, CallError};
 use super::http::origin::Origin;
-use super::http::{CallCount, CallError};
 use super::jmap::JmapSettings;
 use super::jmap::filling::fill_mail_file as fill_over_jmap;
 use super::{Door, Offered, Reply, StepError};

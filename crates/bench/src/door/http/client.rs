@@ -13,7 +13,8 @@ use super::connection::{Connection, ContentCoding, OpenStream, RequestBody, Send
 use super::cookies::CookieJar;
 use super::location::resolve;
 use super::origin::Origin;
-use super::{CallCount, CallError, DOWNLOAD_BYTES_MAX, PAGE_BYTES_MAX, REDIRECTIONS_MAX};
+use super::{DOWNLOAD_BYTES_MAX, PAGE_BYTES_MAX, REDIRECTIONS_MAX, malformed, status_error};
+use crate::door::call::{CONNECTION_CODE, CallCount, CallError};
 
 /// The name of this program in requests.
 const AGENT: &str = concat!("doublet-bench/", env!("CARGO_PKG_VERSION"));
@@ -116,7 +117,7 @@ impl HttpClient {
         let status = response.status().as_u16();
         let length = drain_body(response.into_body(), DOWNLOAD_BYTES_MAX).await;
         let length = length.inspect_err(|_| self.connection = None)?;
-        if status >= 400 { Err(CallError::of_status(status, "a download")) } else { Ok(length) }
+        if status >= 400 { Err(status_error(status, "a download")) } else { Ok(length) }
     }
 
     /// Begins a reply without end. It has a stream of its own over HTTP/2, and a connection over HTTP/1.1.
@@ -211,13 +212,13 @@ impl HttpClient {
             self.connection = Some(Connection::open(&self.origin).await?);
             count.reopened += u32::from(std::mem::take(&mut self.is_closed_by_server));
         }
-        self.connection.as_mut().ok_or_else(|| CallError::lost("connection", "there is no connection"))
+        self.connection.as_mut().ok_or_else(|| CallError::lost(CONNECTION_CODE, "there is no connection"))
     }
 
     fn wire_request(&self, request: &HttpRequest, has_streams: bool) -> Result<Request<RequestBody>, CallError> {
         let authority = self.origin.authority();
         let uri = if has_streams { format!("https://{authority}{}", request.target) } else { request.target.clone() };
-        let invalid = || CallError::malformed(format!("not a path: {}", request.target));
+        let invalid = || malformed(format!("not a path: {}", request.target));
         let mut wire = Request::new(RequestBody::new(request.content.clone()));
         *wire.method_mut() = request.method.clone();
         *wire.uri_mut() = uri.parse::<Uri>().map_err(|_| invalid())?;
@@ -247,7 +248,7 @@ impl HttpClient {
 fn stream_of(response: Response<Incoming>, connection: Option<Connection>) -> Result<OpenStream, CallError> {
     let status = response.status().as_u16();
     if status != 200 {
-        return Err(CallError::of_status(status, "there is no event source"));
+        return Err(status_error(status, "there is no event source"));
     }
     Ok(OpenStream::new(response.into_body(), connection))
 }
@@ -260,8 +261,6 @@ fn coding(headers: &HeaderMap) -> Result<ContentCoding, CallError> {
     match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"" | b"identity") => Ok(ContentCoding::Identity),
         Some(b"gzip" | b"x-gzip") => Ok(ContentCoding::Gzip),
-        Some(other) => {
-            Err(CallError::malformed(format!("a reply with the encoding {}", String::from_utf8_lossy(other))))
-        }
+        Some(other) => Err(malformed(format!("a reply with the encoding {}", String::from_utf8_lossy(other)))),
     }
 }

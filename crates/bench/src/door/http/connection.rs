@@ -17,8 +17,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
+use super::malformed;
 use super::origin::Origin;
-use super::{CONNECT_CODE, CONNECTION_CODE, CallError};
+use crate::door::call::{CONNECT_CODE, CONNECTION_CODE, CallError};
 
 /// Bytes of a reply over HTTP/2 that the server may send before they are read; of a stream, and of the connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -191,7 +192,7 @@ pub(super) async fn read_body(
     }
     let mut decoded = Vec::new();
     let mut reader = GzDecoder::new(&*bytes).take(bytes_max as u64 + 1);
-    reader.read_to_end(&mut decoded).map_err(|error| CallError::malformed(format!("gzip: {error}")))?;
+    reader.read_to_end(&mut decoded).map_err(|error| malformed(format!("gzip: {error}")))?;
     if decoded.len() > bytes_max { Err(too_long(bytes_max as u64)) } else { Ok(decoded) }
 }
 
@@ -208,7 +209,7 @@ pub(super) async fn drain_body(mut body: Incoming, bytes_max: u64) -> Result<u64
 }
 
 fn too_long(bytes_max: u64) -> CallError {
-    CallError::malformed(format!("the reply is longer than {bytes_max} bytes"))
+    malformed(format!("the reply is longer than {bytes_max} bytes"))
 }
 
 async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, CallError> {

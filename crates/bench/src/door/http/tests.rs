@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use hyper::header::ACCEPT;
 
-use super::{CallCount, HttpClient, HttpRequest};
+use super::{HttpClient, HttpRequest};
 use crate::door::Session;
+use crate::door::call::CallCount;
 use fake_server::{Answer, FakeServer, Seen, gzip};
 
 fn client(server: &FakeServer) -> HttpClient {
@@ -167,5 +168,5 @@ async fn a_reply_without_end_has_a_connection_of_its_own() {
     assert_eq!(get(&mut client, "/").await.0, Ok("on 0".to_owned()));
     assert_eq!((events.is_ended(), count.calls), (false, 1));
     let none = client.open_stream(&mut count, &HttpRequest::get("/none")).await.expect_err("none");
-    assert_eq!(none.code(), "http-204");
+    assert_eq!(none.code, "http-204");
 }

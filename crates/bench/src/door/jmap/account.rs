@@ -3,8 +3,9 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::door::http::CallError;
+use crate::door::call::CallError;
 use crate::door::http::location::path_of;
+use crate::door::http::malformed;
 
 /// Maximum number of mailboxes of an account.
 pub(super) const MAILBOXES_MAX: usize = 1_000;
@@ -49,8 +50,8 @@ impl Account {
     /// If it is not one, or if it has no account with mail.
     pub(super) fn read(content: &[u8]) -> Result<Self, CallError> {
         let session: Value = serde_json::from_slice(content)
-            .map_err(|error| CallError::malformed(format!("the Session object: {error}")).into_lost())?;
-        let missing = |name: &str| CallError::malformed(format!("the Session object has no {name}")).into_lost();
+            .map_err(|error| malformed(format!("the Session object: {error}")).into_lost())?;
+        let missing = |name: &str| malformed(format!("the Session object has no {name}")).into_lost();
         let text = |name: &str| session.get(name).and_then(Value::as_str).map(str::to_owned);
         let url = |name: &str| text(name).ok_or_else(|| missing(name));
         let api = url("apiUrl").and_then(|url| path_of(&url).ok_or_else(|| missing("usable apiUrl")))?;
@@ -145,7 +146,7 @@ fn expand(template: &str, variables: &[(&str, &str)]) -> Result<String, CallErro
         let encoded = utf8_percent_encode(value, ENCODED).to_string();
         expanded = expanded.replace(&format!("{{{name}}}"), &encoded);
     }
-    path_of(&expanded).ok_or_else(|| CallError::malformed(format!("an address that cannot be used: {expanded}")))
+    path_of(&expanded).ok_or_else(|| malformed(format!("an address that cannot be used: {expanded}")))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::methods::check_set;
 use super::session::JmapSession;
 use super::views::INBOX;
 use crate::door::StepError;
-use crate::door::http::{CallCount, CallError};
+use crate::door::call::{CallCount, CallError};
 use crate::door::native::filling::fill_mail_file as fill_natively;
 use crate::population::memos::StoredMemo;
 use crate::population::message::{Mailbox, MessageHeader};

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::door::http::CallError;
+use crate::door::call::CallError;
+use crate::door::http::{malformed, status_error};
 
 /// What the types of errors of requests begin with.
 const ERROR_PREFIX: &str = "urn:ietf:params:jmap:error:";
@@ -47,18 +48,18 @@ pub(super) fn write(using: &[&str], methods: &[Method]) -> Vec<u8> {
 /// The first call that failed, with the type of its error as the code.
 pub(super) fn read(content: &[u8], methods: &[Method]) -> Result<Vec<Value>, CallError> {
     let mut response: Value =
-        serde_json::from_slice(content).map_err(|error| CallError::malformed(format!("the response: {error}")))?;
+        serde_json::from_slice(content).map_err(|error| malformed(format!("the response: {error}")))?;
     let Some(Value::Array(responses)) = response.get_mut("methodResponses").map(Value::take) else {
-        return Err(CallError::malformed("the response has no methodResponses"));
+        return Err(malformed("the response has no methodResponses"));
     };
     let mut results: Vec<Option<Value>> = vec![None; methods.len()];
     for response in responses {
-        let Value::Array(parts) = response else { return Err(CallError::malformed("a response is not a list")) };
+        let Value::Array(parts) = response else { return Err(malformed("a response is not a list")) };
         let Ok([name, arguments, id]) = <[Value; 3]>::try_from(parts) else {
-            return Err(CallError::malformed("a response has not three parts"));
+            return Err(malformed("a response has not three parts"));
         };
         let number = id.as_str().and_then(|id| id.parse::<usize>().ok()).filter(|number| *number < methods.len());
-        let Some(number) = number else { return Err(CallError::malformed("a response to no call")) };
+        let Some(number) = number else { return Err(malformed("a response to no call")) };
         if name == "error" {
             return Err(error_of(&arguments, methods[number].name));
         }
@@ -66,7 +67,7 @@ pub(super) fn read(content: &[u8], methods: &[Method]) -> Result<Vec<Value>, Cal
             results[number] = Some(arguments);
         }
     }
-    let missing = |number: usize| CallError::malformed(format!("there is no response to {}", methods[number].name));
+    let missing = |number: usize| malformed(format!("there is no response to {}", methods[number].name));
     results.into_iter().enumerate().map(|(number, result)| result.ok_or_else(|| missing(number))).collect()
 }
 
@@ -77,7 +78,7 @@ pub(super) fn problem(status: u16, content: &[u8]) -> CallError {
     let detail = if text("detail").is_empty() { text("title") } else { text("detail") };
     match text("type").strip_prefix(ERROR_PREFIX) {
         Some(code) if status != 401 && is_code(code) => CallError::kept(code.to_owned(), detail),
-        _ => CallError::of_status(status, detail),
+        _ => status_error(status, detail),
     }
 }
 
@@ -151,7 +152,7 @@ mod tests {
         check_failed(&json!([["error", { "type": "no word at all" }, "1"]]), "error", "Email/get");
         let limit = json!({ "type": "urn:ietf:params:jmap:error:limit", "detail": "too many" }).to_string();
         assert_eq!(problem(400, limit.as_bytes()), CallError::kept("limit", "too many"));
-        assert_eq!(problem(503, b"<html>").code(), "http-503");
+        assert_eq!(problem(503, b"<html>").code, "http-503");
         assert_eq!(problem(401, limit.as_bytes()), CallError::lost("http-401", "too many"));
     }
 
@@ -177,7 +178,7 @@ mod tests {
             check_failed(&responses, "malformed", text);
         }
         let deep = "[".repeat(100_000);
-        assert_eq!(read(deep.as_bytes(), &methods()).expect_err("deep").code(), "malformed");
-        assert_eq!(read(b"", &methods()).expect_err("nothing").code(), "malformed");
+        assert_eq!(read(deep.as_bytes(), &methods()).expect_err("deep").code, "malformed");
+        assert_eq!(read(b"", &methods()).expect_err("nothing").code, "malformed");
     }
 }

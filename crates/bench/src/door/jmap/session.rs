@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::JmapSettings;
 use super::account::{Account, BlobFile, CORE, MAIL, PRINCIPALS, SUBMISSION, read_id};
 use super::methods::{self, Method};
-use crate::door::http::{CallCount, CallError, HttpClient, HttpRequest, OpenStream};
+use crate::door::call::{CallCount, CallError};
+use crate::door::http::{HttpClient, HttpRequest, OpenStream, malformed};
 
 /// Where the Session object is (RFC 8620 §2.2).
 const WELL_KNOWN: &str = "/.well-known/jmap";
@@ -71,7 +72,7 @@ impl JmapSession {
     /// Sends a request with one call, and returns its result.
     pub(super) async fn call_one(&mut self, count: &mut CallCount, method: Method) -> Result<Value, CallError> {
         let mut results = self.call(count, std::slice::from_ref(&method)).await?;
-        results.pop().ok_or_else(|| CallError::malformed("there is no result"))
+        results.pop().ok_or_else(|| malformed("there is no result"))
     }
 
     /// Sends a file to the server. Returns the identifier of its blob.
@@ -87,9 +88,9 @@ impl JmapSession {
             return Err(methods::problem(reply.status, &reply.content));
         }
         let upload: Value = serde_json::from_slice(&reply.content)
-            .map_err(|error| CallError::malformed(format!("the answer to an upload: {error}")))?;
+            .map_err(|error| malformed(format!("the answer to an upload: {error}")))?;
         let blob_id = upload.get("blobId").and_then(read_id);
-        blob_id.ok_or_else(|| CallError::malformed("the answer to an upload has no blobId"))
+        blob_id.ok_or_else(|| malformed("the answer to an upload has no blobId"))
     }
 
     /// Reads a file and drops it.

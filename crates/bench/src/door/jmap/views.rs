@@ -87,7 +87,7 @@ impl StepContext<'_> {
                         break;
                     }
                 }
-                Err(error) if error.code() == "cannotCalculateChanges" => self.memory.state = None,
+                Err(error) if error.code == "cannotCalculateChanges" => self.memory.state = None,
                 Err(error) => return Err(error),
             }
         }

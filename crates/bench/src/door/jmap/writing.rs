@@ -7,6 +7,7 @@ use super::memory::ReadEmail;
 use super::methods::check_set;
 use super::views::INBOX;
 use super::{CallError, DONE, StepContext, StepOutcome, StepResult};
+use crate::door::http::malformed;
 use crate::plan::stream::Draw;
 use crate::population::content::{Answered, BodyForm, Content, Purpose};
 use crate::workload::action::{Document, Recipients, Size};
@@ -60,7 +61,7 @@ impl StepContext<'_> {
         let result = self.session.call_one(self.count, import).await?;
         check_set(&result, "Email/import")?;
         let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
-        self.memory.rows.add_own(id.ok_or_else(|| CallError::malformed("Email/import: no identifier"))?);
+        self.memory.rows.add_own(id.ok_or_else(|| malformed("Email/import: no identifier"))?);
         Ok(DONE)
     }
 
@@ -159,7 +160,7 @@ impl StepContext<'_> {
         let result = self.session.call_one(self.count, set).await?;
         check_set(&result, "Mailbox/set")?;
         let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
-        let id = id.ok_or_else(|| CallError::malformed("Mailbox/set: no identifier"))?;
+        let id = id.ok_or_else(|| malformed("Mailbox/set: no identifier"))?;
         self.memory.mailboxes.push(Mailbox { id: id.clone(), name: name.to_owned(), role: None });
         Ok(id)
     }

@@ -3,9 +3,10 @@
 use form_urlencoded::Serializer;
 use hyper::header::ORIGIN;
 
+use crate::door::call::CallError;
 use crate::door::http::location::resolve;
 use crate::door::http::origin::Origin;
-use crate::door::http::{CallError, HttpRequest};
+use crate::door::http::{HttpRequest, malformed};
 
 /// The line between the fields of a form with files. Texts are words, and random bytes do not have it.
 const BOUNDARY: &str = "----doublet-bench-b41fb2c7a9d04e7f9f6c21ce9d3a";
@@ -147,7 +148,7 @@ impl FilledForm<'_> {
     ///
     /// If the form has no such field.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), CallError> {
-        let missing = || CallError::malformed(format!("the form {} has no field {name}", self.form.action));
+        let missing = || malformed(format!("the form {} has no field {name}", self.form.action));
         let entry = self.entries.iter_mut().find(|(known, _)| known == name).ok_or_else(missing)?;
         value.clone_into(&mut entry.1);
         Ok(())
@@ -164,7 +165,7 @@ impl FilledForm<'_> {
     ///
     /// If the form has no such button.
     pub(super) fn press(&mut self, value: &str) -> Result<(), CallError> {
-        let missing = || CallError::malformed(format!("the form {} has no button {value}", self.form.action));
+        let missing = || malformed(format!("the form {} has no button {value}", self.form.action));
         let button = self.form.button(value).ok_or_else(missing)?;
         self.entries.push((button.name.clone(), button.value.clone()));
         Ok(())
@@ -177,7 +178,7 @@ impl FilledForm<'_> {
     /// If the form has no field for files.
     pub(super) fn attach(&mut self, file: FormFile) -> Result<(), CallError> {
         if !self.form.is_multipart || self.form.field_of(FieldKind::File).is_none() {
-            return Err(CallError::malformed(format!("the form {} has no field for files", self.form.action)));
+            return Err(malformed(format!("the form {} has no field for files", self.form.action)));
         }
         self.file = Some(file);
         Ok(())
@@ -189,7 +190,7 @@ impl FilledForm<'_> {
     ///
     /// If the form leads to another server.
     pub(super) fn request(self, origin: &Origin, target: &str) -> Result<HttpRequest, CallError> {
-        let elsewhere = || CallError::malformed(format!("the form {} leads to another server", self.form.action));
+        let elsewhere = || malformed(format!("the form {} leads to another server", self.form.action));
         let action = resolve(target, &self.form.action, origin.authority()).ok_or_else(elsewhere)?;
         if self.form.method == FormMethod::Get {
             let path = action.split('?').next().unwrap_or_default();
@@ -281,10 +282,10 @@ mod tests {
         assert_eq!(filled.urlencoded(), "token=t&to=x%26%0D%0Ay&c=1&s=1&uid=7&do=go");
         assert_eq!((form.choice("one"), form.choice("two")), (Some(("s", "1")), None));
         for missing in [form.fill().set("subject", ""), form.fill().press("stop")] {
-            assert_eq!(missing.expect_err("missing").code(), "malformed");
+            assert_eq!(missing.expect_err("missing").code, "malformed");
         }
         let file = FormFile { name: "f".to_owned(), media_type: "a/b", content: Vec::new() };
-        assert_eq!(form.fill().attach(file).expect_err("no files").code(), "malformed");
+        assert_eq!(form.fill().attach(file).expect_err("no files").code, "malformed");
     }
 
     #[test]
@@ -307,7 +308,7 @@ mod tests {
             form(&format!("<form action='{action}'><input name=q></form>")).fill().request(&origin(), "/a?b")
         };
         assert!(request("/search").is_ok() && request("").is_ok());
-        assert_eq!(request("https://evil.test/").expect_err("elsewhere").code(), "malformed");
+        assert_eq!(request("https://evil.test/").expect_err("elsewhere").code, "malformed");
     }
 
     proptest! {

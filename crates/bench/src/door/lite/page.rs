@@ -4,7 +4,8 @@
 
 use super::form::{Button, Field, FieldKind, Form, FormMethod};
 use super::html::{StartTag, Token, Tokens};
-use crate::door::http::CallError;
+use crate::door::call::CallError;
+use crate::door::http::malformed;
 
 /// Maximum number of links of a page.
 const LINKS_MAX: usize = 5_000;
@@ -57,7 +58,7 @@ impl Page {
             let page = &reader.page;
             let counts = [(page.links.len(), LINKS_MAX), (page.forms.len(), FORMS_MAX), (reader.fields, FIELDS_MAX)];
             if counts.iter().any(|(count, max)| count > max) {
-                return Err(CallError::malformed(format!("the page {} has too many links or fields", page.title)));
+                return Err(malformed(format!("the page {} has too many links or fields", page.title)));
             }
         }
         Ok(reader.page)
@@ -310,7 +311,7 @@ line one
         for piece in ["<a href=x>", "<form>", "<form><input>", "<form><select><option>"] {
             let page = piece.repeat(30_000);
             let error = Page::read(page.as_bytes()).expect_err(piece);
-            assert_eq!(error.code(), "malformed", "{piece}");
+            assert_eq!(error.code, "malformed", "{piece}");
         }
         let nested = "<div role=alert>".repeat(100_000) + &"x ".repeat(10_000);
         assert_eq!(Page::read(nested.as_bytes()).expect("a page").alert.len(), TEXT_BYTES_MAX);

@@ -7,8 +7,9 @@ use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 use super::LiteSettings;
 use super::form::{FieldKind, FilledForm, Form};
 use super::page::Page;
+use crate::door::call::{CallCount, CallError};
 use crate::door::http::location::resolve;
-use crate::door::http::{CallCount, CallError, HttpClient, HttpRequest};
+use crate::door::http::{HttpClient, HttpRequest, malformed, status_error};
 
 /// Maximum number of style sheets.
 const STYLE_SHEETS_MAX: usize = 16;
@@ -60,7 +61,7 @@ impl LiteSession {
         let navigation = Navigation::default();
         let mut session = Self { client, navigation, is_logged_in: false, style_sheets };
         let begin = session.load(count, HttpRequest::get("/")).await?;
-        let missing = || CallError::malformed(format!("{}: no login form", begin.target)).into_lost();
+        let missing = || malformed(format!("{}: no login form", begin.target)).into_lost();
         let form = begin.page.login_form().ok_or_else(missing)?;
         let mut filled = form.fill();
         let login = form.field_of(FieldKind::Text).ok_or_else(missing)?;
@@ -169,7 +170,7 @@ impl LiteSession {
             return Err(CallError::lost("session-ended", page.problem()));
         }
         if reply.status >= 400 && page.login_form().is_none() {
-            return Err(CallError::of_status(reply.status, page.problem()));
+            return Err(status_error(reply.status, page.problem()));
         }
         self.load_style_sheets(count, &page, &reply.target).await?;
         Ok(LoadedPage { page, target: reply.target })
