@@ -4,6 +4,7 @@
 //! the rows nor when a step really begins: that depends on the server.
 
 mod classes;
+pub mod databases;
 mod recipients;
 pub mod sizes;
 pub mod steps;

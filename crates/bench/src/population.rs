@@ -2,11 +2,12 @@
 //!
 //! The contents are pure: the same seed gives the same bytes on every machine. [`language`] has words and names,
 //! [`text`] sentences, [`attachment`] files; [`content`] makes letters of them, and [`message`] messages (RFC 5322) of
-//! letters. [`people`] are the users and their names. [`memos`] says what the mail files have, and [`fill`] writes that
-//! through the native protocol.
+//! letters. [`people`] are the users and their names. [`memos`] says what the mail files have, [`databases`]
+//! what other databases have, and [`fill`] writes that through the native protocol.
 
 pub mod attachment;
 pub mod content;
+pub mod databases;
 pub mod fill;
 pub mod language;
 pub mod memos;

@@ -64,6 +64,15 @@ impl DoorSettings {
         }
     }
 
+    /// Returns the settings of the native protocol, over which databases besides mail files are created and filled, or
+    /// `None` if this is another door.
+    pub fn native(&self) -> Option<&Arc<NativeSettings>> {
+        match self {
+            Self::Native(settings) => Some(settings),
+            Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
+        }
+    }
+
     /// Adds messages to the inbox of a user, in order, and creates the mail file if there is none.
     ///
     /// # Errors

@@ -10,14 +10,16 @@
 //! Limits: a reply has at most 8 MiB, as in all clients ([`client::ConnectOptions`]); the contents of attachments are
 //! counted and dropped; a user remembers at most [`memory::ROWS_MAX`] rows.
 //!
-//! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `replicate`, `pull` and
-//! `rebuild_view`; `send` in the name of another user, which the protocol refuses.
+//! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `replicate` and
+//! `pull`; `send` in the name of another user, which the protocol refuses.
 
+pub mod database_filling;
 mod documents;
 pub mod filling;
 mod items;
 mod memory;
 mod reading;
+mod replica_notes;
 mod session;
 mod views;
 mod writing;
@@ -28,6 +30,8 @@ use std::sync::Arc;
 use client::{ConnectOptions, v1};
 
 use super::{Door, Offered, Reply, StepError};
+use crate::plan::Plan;
+use crate::plan::databases::Workplace;
 use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::target::system_random::SystemRandom;
@@ -42,8 +46,10 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
     (Verb::Accept, "the server has no calendar mail yet"),
     (Verb::Replicate, "this version of the native door has no local replicas"),
     (Verb::Pull, "this version of the native door has no local replicas"),
-    (Verb::RebuildView, "this version of the native door does not rebuild views"),
 ];
+
+/// The code of what does not exist.
+const NOT_FOUND: &str = "not-found";
 
 /// Returns the verbs that this door performs.
 pub fn offered() -> Offered {
@@ -52,6 +58,8 @@ pub fn offered() -> Offered {
 
 /// What the doors of all users share.
 pub struct NativeSettings {
+    /// The plan, which says where each user works.
+    pub plan: Arc<Plan>,
     /// The address of the server and the certificates that are trusted.
     pub options: ConnectOptions,
     /// The addresses of the users.
@@ -76,6 +84,7 @@ impl fmt::Debug for NativeSettings {
 pub struct NativeDoor {
     settings: Arc<NativeSettings>,
     user: u64,
+    workplace: Workplace,
     /// `None` until the user has logged in.
     session: Option<Session>,
     memory: UserMemory,
@@ -84,7 +93,8 @@ pub struct NativeDoor {
 impl NativeDoor {
     /// Creates the door of a user, which is not connected.
     pub fn new(settings: &Arc<NativeSettings>, user: u64) -> Self {
-        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+        let workplace = settings.plan.workplace(user).unwrap_or_default();
+        Self { settings: Arc::clone(settings), user, workplace, session: None, memory: UserMemory::default() }
     }
 }
 
@@ -95,7 +105,10 @@ impl Door for NativeDoor {
         self.session = None;
         self.memory = UserMemory::default();
         match Session::log_in(&self.settings, self.user).await {
-            Ok(session) => {
+            Ok(mut session) => {
+                if let Some(database) = &self.workplace.database {
+                    session.work_in(database.path.clone());
+                }
                 self.session = Some(session);
                 Ok(Reply::Performed { calls: 1, attachments: 0, reopened: 0 })
             }
@@ -111,13 +124,22 @@ impl Door for NativeDoor {
         if let Err(error) = session.reopen(&self.settings, &mut count).await {
             return Err(error.into_step_error(count.calls));
         }
-        let mut step =
-            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
+        let mut step = StepContext {
+            settings: &self.settings,
+            workplace: &self.workplace,
+            session,
+            memory: &mut self.memory,
+            action,
+            count: &mut count,
+        };
         match step.perform().await {
             Ok(StepOutcome::Performed { attachments }) => {
                 Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
             }
             Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
+            Err(error) if error.code() == NOT_FOUND && self.workplace.is_shared_document(action.verb()) => {
+                Ok(Reply::Skipped)
+            }
             Err(error) => Err(error.into_step_error(count.calls)),
         }
     }
@@ -148,6 +170,7 @@ type StepResult = Result<StepOutcome, CallError>;
 /// A step while it is performed.
 struct StepContext<'a> {
     settings: &'a NativeSettings,
+    workplace: &'a Workplace,
     session: &'a mut Session,
     memory: &'a mut UserMemory,
     action: &'a PlanAction,
@@ -177,11 +200,12 @@ impl StepContext<'_> {
             (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
             (Verb::Send, Action::Send { recipients, size, copy, .. }) => self.send(*recipients, size, *copy).await,
             (Verb::Appointment, _) => self.appointment().await,
+            (Verb::RebuildView, Action::View { view }) => self.rebuild_view(view.as_deref()).await,
             (verb, _) => Err(CallError::kept("not-offered", format!("the native door has no {}", verb.word()))),
         }
     }
 
-    /// Returns the mail file of the user.
+    /// Returns the database in which the user works.
     fn database(&self) -> Option<v1::DatabaseKey> {
         Some(self.session.database())
     }

@@ -26,6 +26,8 @@ pub struct RunOptions {
     pub recipients: Option<[u64; 2]>,
     /// The messages of each mail file, instead of those of the workload.
     pub documents: Option<u64>,
+    /// The documents of each database that is no mail file, instead of those of the workload.
+    pub database_documents: Option<u64>,
     /// The factor by which messages are made smaller.
     pub size_scale: f64,
     /// The longest time of a step.
@@ -50,6 +52,7 @@ impl Default for RunOptions {
             pace: Pace::Timetable,
             recipients: None,
             documents: None,
+            database_documents: None,
             size_scale: 1.0,
             time_limit: Duration::from_secs(60),
             sample: Duration::from_secs(10),

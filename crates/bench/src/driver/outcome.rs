@@ -16,11 +16,10 @@ use super::prepare::{PreparedRun, transactions_by_verb};
 use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
 use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
-use crate::population::memos::MailFiles;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{
-    Calls, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population, Promised,
+    Calls, Databases, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population, Promised,
     Report, Requirement, Run, SampleFigures, Server, State, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
@@ -127,7 +126,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         server: server_section(run, outcome, facts),
         published: published::rows(&run.plan.workload().name),
         samples: facts.record.borders.iter().map(sample_figures).collect(),
-        population: population(&run.mail_files),
+        population: population(run),
         machine: facts.machine.clone(),
     }
 }
@@ -157,6 +156,10 @@ pub fn title(run: &PreparedRun) -> String {
     }
     if run.mail_files.documents != workload.mailbox.documents {
         parts.push(format!("{} documents instead of {}", run.mail_files.documents, workload.mailbox.documents));
+    }
+    for kind in run.databases.kinds.iter().filter(|kind| kind.database.documents != kind.documents_stated) {
+        let workload::Database { name, documents, .. } = &kind.database;
+        parts.push(format!("{documents} documents in each {name} instead of {}", kind.documents_stated));
     }
     if workload.mailbox.archive > 0 {
         parts.push("without archive".to_owned());
@@ -387,7 +390,14 @@ fn sample_figures(border: &super::observer::BorderRecord) -> SampleFigures {
     }
 }
 
-fn population(files: &MailFiles) -> Population {
+fn population(run: &PreparedRun) -> Population {
+    let files = &run.mail_files;
+    let databases = run.databases.kinds.iter().map(|kind| Databases {
+        name: kind.database.name.clone(),
+        count: kind.database.count,
+        documents: kind.database.documents,
+        documents_stated: kind.documents_stated,
+    });
     Population {
         seed: files.seed,
         people: files.users,
@@ -395,5 +405,6 @@ fn population(files: &MailFiles) -> Population {
         size_scale: files.size_scale,
         masters: None,
         shared_bytes: None,
+        databases: databases.collect(),
     }
 }

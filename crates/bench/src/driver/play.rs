@@ -1,4 +1,4 @@
-//! The filling of the mail files, and the run itself.
+//! The filling of mail files and other databases, and the run itself.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -22,7 +22,7 @@ use crate::door::native::NativeSettings;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::engine::run::{Outcome, RunError, StopRequest, play};
-use crate::population::fill::{FillError, FillProgress, fill};
+use crate::population::fill::{FillError, FillProgress, fill, fill_databases};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
 use crate::target::disk::DataDisk;
@@ -30,8 +30,8 @@ use crate::target::process::Processes;
 use crate::target::server::StartedServer;
 use crate::target::system_random::SystemRandom;
 use crate::target::{Protocol, Target, TargetError};
-use crate::workload::Door;
 use crate::workload::action::Sender;
+use crate::workload::{self, Door};
 
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -113,6 +113,7 @@ fn native_settings(
         ..ConnectOptions::new(address, target.trust.clone())
     };
     Ok(NativeSettings {
+        plan: Arc::clone(&run.plan),
         options,
         names: target.names.clone(),
         password: target.password.clone(),
@@ -144,7 +145,7 @@ fn origin(target: &Target, protocol: Protocol) -> Result<Origin, TargetError> {
     Origin::new(address, &target.trust).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
 }
 
-/// Creates the mail files that do not exist, fills them all, and reports how far it is.
+/// Creates the mail files and databases that do not exist, fills them all, and reports how far it is.
 ///
 /// # Errors
 ///
@@ -157,12 +158,34 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
         documents => format!("filling {} mail files with {documents} {kind} each", files.users),
     });
     let progress = Arc::new(FillProgress::default());
-    let filling = fill(settings, files, &progress);
-    tokio::pin!(filling);
+    let line = || format!("{} of {} mail files are filled", progress.filled(), files.users);
+    report_while(fill(settings, files, &progress), || report(&line())).await?;
+    populate_databases(run, settings, report).await
+}
+
+async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
+    let Some(settings) = settings.native() else { return Ok(()) };
+    for kind in &run.databases.kinds {
+        let workload::Database { name, count, documents, .. } = &kind.database;
+        report(&format!("creating and filling {count} databases {name} with {documents} documents each"));
+    }
+    let count = run.databases.files().count();
+    if count == 0 {
+        return Ok(());
+    }
+    let progress = Arc::new(FillProgress::default());
+    let line = || format!("{} of {count} databases are filled", progress.filled());
+    let filling = fill_databases(settings, &run.databases, run.plan.users(), &progress);
+    report_while(filling, || report(&line())).await
+}
+
+/// Waits for the end of a task, and reports from time to time.
+async fn report_while<T>(task: impl Future<Output = T>, report: impl Fn()) -> T {
+    tokio::pin!(task);
     loop {
         tokio::select! {
-            filled = &mut filling => return filled,
-            () = sleep(PROGRESS_INTERVAL) => report(&format!("{} of {} mail files are filled", progress.filled(), files.users)),
+            ended = &mut task => return ended,
+            () = sleep(PROGRESS_INTERVAL) => report(),
         }
     }
 }

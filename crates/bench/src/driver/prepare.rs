@@ -16,6 +16,7 @@ use crate::engine::run::{LEVELS_MAX, RunSettings};
 use crate::engine::user::{SessionRule, UserRules};
 use crate::plan::Plan;
 use crate::plan::steps::verb_index;
+use crate::population::databases::DatabaseFiles;
 use crate::population::memos::MailFiles;
 use crate::record::log::Labels;
 use crate::report::model::LeftOut;
@@ -62,6 +63,8 @@ pub struct PreparedRun {
     pub labels: Labels,
     /// What the mail files have before the run.
     pub mail_files: MailFiles,
+    /// The other databases, and what they have before the run.
+    pub databases: Arc<DatabaseFiles>,
 }
 
 /// Prepares a run of a workload file.
@@ -84,6 +87,10 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     let no_door = || Refusal::NotOffered(format!("the door {} does not exist yet", workload.door.word()));
     let offer = DoorOffer::of(workload.door).ok_or_else(no_door)?;
     check_offered(&workload)?;
+    let databases = DatabaseFiles::of_workload(&workload, options.seed, options.database_documents, options.size_scale);
+    for (database, kind) in workload.databases.iter_mut().filter(|one| one.count > 0).zip(&databases.kinds) {
+        database.documents = kind.database.documents;
+    }
     let left_out = left_out(&workload, &offer);
     let labels = labels(&workload);
     let lengths = lengths(&workload, &options, speedup)?;
@@ -115,6 +122,7 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
         settings,
         labels,
         mail_files,
+        databases: Arc::new(databases),
     })
 }
 
@@ -144,10 +152,10 @@ fn check_offered(workload: &Workload) -> Result<(), Refusal> {
         if class.replica == Replica::Local {
             return refused("this version plays no local replicas");
         }
-        if class.database.is_some() {
-            return refused("this version creates no databases but mail files");
-        }
         let is_native = workload.door == Door::Native;
+        if !is_native && class.database.is_some() {
+            return refused("only the native door has databases besides mail files");
+        }
         let is_random = |action: &Action| matches!(action, Action::Send { from: Sender::Random, .. });
         if is_native && class.steps.iter().any(|step| is_random(&step.action)) {
             return refused("the native door sends no mail in the name of another user");

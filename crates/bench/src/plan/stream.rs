@@ -36,6 +36,8 @@ pub enum Draw {
     Message = 21,
     /// A file of the attachment pool.
     PoolFile = 22,
+    /// A document of a database that is no mail file.
+    DatabaseDocument = 23,
 }
 
 /// A stream of numbers that its key determines.

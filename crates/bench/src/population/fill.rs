@@ -1,15 +1,19 @@
-//! The filling of mail files before a run: documents in the inbox of each user, through its door.
+//! The filling of mail files and other databases before a run: documents in the inbox of each user, through its door,
+//! and topics of discussions over the native protocol.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 
+use super::databases::DatabaseFiles;
 use super::memos::MailFiles;
 use crate::door::StepError;
 use crate::door::choice::DoorSettings;
+use crate::door::native::NativeSettings;
+use crate::door::native::database_filling::{create_databases, fill_database};
 
-/// The mail files that are filled at the same time.
+/// The mail files or databases that are filled at the same time.
 const FILLERS: u64 = 8;
 
 /// How far the filling is.
@@ -19,18 +23,18 @@ pub struct FillProgress {
 }
 
 impl FillProgress {
-    /// Returns the number of mail files that are filled.
+    /// Returns the number of mail files or databases that are filled.
     pub fn filled(&self) -> u64 {
         self.filled.load(Ordering::Relaxed)
     }
 }
 
-/// A mail file that could not be filled.
+/// A mail file or database that could not be filled.
 #[derive(Debug, thiserror::Error)]
-#[error("the mail file of user {user} cannot be filled: {}: {}", .error.code, .error.text)]
+#[error("{subject} cannot be filled: {}: {}", .error.code, .error.text)]
 pub struct FillError {
-    /// The user.
-    pub user: u64,
+    /// Which it is.
+    pub subject: String,
     /// The first call that failed.
     pub error: StepError,
 }
@@ -49,12 +53,51 @@ pub async fn fill(settings: &DoorSettings, files: &MailFiles, progress: &Arc<Fil
         tasks.spawn(async move {
             for user in (1..=files.users).skip(filler as usize).step_by(FILLERS as usize) {
                 let memos = files.memos(user);
-                settings.fill_mail_file(user, memos).await.map_err(|error| FillError { user, error })?;
+                let failed = |error| FillError { subject: format!("the mail file of user {user}"), error };
+                settings.fill_mail_file(user, memos).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
         });
     }
+    join(tasks).await
+}
+
+/// Creates the databases that do not exist, and fills all, several at the same time. The tasks are owned by this
+/// function, and end with it.
+///
+/// # Errors
+///
+/// The first error. The databases are then filled in part.
+pub async fn fill_databases(
+    settings: &Arc<NativeSettings>,
+    files: &Arc<DatabaseFiles>,
+    users: u64,
+    progress: &Arc<FillProgress>,
+) -> Result<(), FillError> {
+    let failed = |error| FillError { subject: "a database".to_owned(), error };
+    create_databases(settings, 1, files.files()).await.map_err(failed)?;
+    let mut tasks = JoinSet::new();
+    let fillers = FILLERS.min(files.files().count() as u64);
+    for filler in 0..fillers {
+        let settings = Arc::clone(settings);
+        let files = Arc::clone(files);
+        let progress = Arc::clone(progress);
+        tasks.spawn(async move {
+            for file in files.files().skip(filler as usize).step_by(fillers as usize) {
+                let topics = files.topics(file);
+                let failed = |error| FillError { subject: file.path(), error };
+                fill_database(&settings, 1 + filler % users, file, topics).await.map_err(failed)?;
+                progress.filled.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    join(tasks).await
+}
+
+/// Waits for all tasks, or for the first one that fails.
+async fn join(mut tasks: JoinSet<Result<(), FillError>>) -> Result<(), FillError> {
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))?;
     }

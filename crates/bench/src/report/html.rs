@@ -8,7 +8,7 @@ mod page;
 mod tables;
 
 use super::curves::Curve;
-use super::model::{Headline, Report, Times};
+use super::model::{Databases, Headline, Report, Times};
 use super::samples::SampleValue;
 use super::verdict::State;
 use crate::workload::units::format_integer;
@@ -189,6 +189,7 @@ fn left_out(page: &mut Page, report: &Report) {
          random attachments, added over the native protocol: not messages that have arrived by mail.",
         population.people, population.documents, population.size_scale, population.seed
     ));
+    page.list(population.databases.iter().map(Databases::describe));
     page.list(report.requirements.iter().map(|requirement| {
         let met = match requirement.met {
             Some(true) => "met",

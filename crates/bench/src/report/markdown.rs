@@ -183,11 +183,19 @@ fn format_errors(report: &Report) -> String {
 
 fn format_population(report: &Report) -> String {
     let population = &report.population;
-    format!(
+    let mut text = format!(
         "## Population\n\n{} mail files with {} documents each, sizes × {}, seed {}. They are documents in the inbox with \
          English words and random attachments, added over the native protocol: not messages that have arrived by mail.\n\n",
         population.people, population.documents, population.size_scale, population.seed
-    )
+    );
+    for databases in &population.databases {
+        let _ = writeln!(
+            text,
+            "{}. They are topics of discussions, brought over the native protocol.\n",
+            databases.describe()
+        );
+    }
+    text
 }
 
 fn format_run(report: &Report) -> String {

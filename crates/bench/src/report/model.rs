@@ -48,7 +48,7 @@ pub struct Report {
     pub published: Vec<PublishedRow>,
     /// The samples.
     pub samples: Vec<SampleFigures>,
-    /// What the mail files had before the run.
+    /// What mail files and other databases had before the run.
     pub population: Population,
     /// The machine of the driver.
     pub machine: Machine,
@@ -375,7 +375,7 @@ pub struct SampleFigures {
     pub response_mean_us: Option<u64>,
 }
 
-/// What the mail files had before the run.
+/// What mail files and other databases had before the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Population {
     /// The seed.
@@ -390,6 +390,22 @@ pub struct Population {
     pub masters: Option<u64>,
     /// Bytes that several mail files share.
     pub shared_bytes: Option<u64>,
+    /// The databases that are no mail files.
+    #[serde(default)]
+    pub databases: Vec<Databases>,
+}
+
+/// The databases of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Databases {
+    /// The name of the kind.
+    pub name: String,
+    /// How many there are.
+    pub count: u64,
+    /// The documents of each.
+    pub documents: u64,
+    /// The documents that the workload states.
+    pub documents_stated: u64,
 }
 
 /// The machine of the driver.
@@ -407,6 +423,16 @@ pub struct Machine {
     pub file_system: String,
     /// The load before the run, divided by the cores.
     pub load_before: f64,
+}
+
+impl Databases {
+    /// Describes them for people.
+    pub fn describe(&self) -> String {
+        let Self { name, count, documents, documents_stated } = self;
+        let stated =
+            if documents == documents_stated { String::new() } else { format!(" instead of {documents_stated}") };
+        format!("{count} databases {name} with {documents} documents each{stated}")
+    }
 }
 
 impl State {

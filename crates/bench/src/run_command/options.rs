@@ -40,6 +40,9 @@ pub struct PlayOptions {
     /// Fills each mail file with so many documents, instead of those of the workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=DOCUMENTS_MAX))]
     documents: Option<u64>,
+    /// Fills each database that is no mail file with so many documents, instead of those of the workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=DOCUMENTS_MAX))]
+    database_documents: Option<u64>,
     /// Makes messages and documents smaller by this factor, which is at most 1.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     size_scale: f64,
@@ -108,6 +111,7 @@ impl PlayOptions {
             },
             recipients: self.recipients,
             documents: self.documents,
+            database_documents: self.database_documents,
             size_scale: self.size_scale,
             time_limit: self.timeout,
             sample: self.sample,

@@ -35,6 +35,7 @@ const LOG_BYTES_MAX: usize = 2_000;
 /// Settings of every server that the driver starts. Those of the command line follow, and win.
 const SETTINGS: &[&str] = &[
     "server.name=mx.bench.test",
+    "native.database_creators=mail1@bench.test",
     "listen.native=127.0.0.1:0",
     "listen.admin=127.0.0.1:0",
     "listen.smtp=off",

@@ -168,6 +168,7 @@ impl Figures {
                 size_scale: 1.0,
                 masters: None,
                 shared_bytes: None,
+                databases: Vec::new(),
             },
             machine: machine(),
         }

@@ -1,6 +1,6 @@
 //! What differs between two runs besides their figures.
 
-use crate::report::model::{Machine, Report};
+use crate::report::model::{Databases, Machine, Report};
 
 /// Returns what differs between the runs, in words with both values, the baseline first.
 pub(super) fn differences(baseline: &Report, new: &Report) -> Vec<String> {
@@ -37,7 +37,9 @@ fn plan_differences(baseline: &Report, new: &Report) -> Vec<&'static str> {
 fn population(report: &Report) -> String {
     let population = &report.population;
     let masters = population.masters.map(|masters| format!(" from {masters} masters")).unwrap_or_default();
-    format!("{} documents{masters} × {}", population.documents, population.size_scale)
+    let databases: Vec<String> = population.databases.iter().map(Databases::describe).collect();
+    let databases = if databases.is_empty() { String::new() } else { format!(", {}", databases.join(", ")) };
+    format!("{} documents{masters} × {}{databases}", population.documents, population.size_scale)
 }
 
 fn left_out(report: &Report) -> String {

@@ -3,6 +3,7 @@
 use client::v1;
 use client::v1::attach_file_request::{Header, Part as FilePart};
 use client::v1::deposit_mail_request::{Envelope, Part as MailPart};
+use client::v1::value::Kind;
 
 use super::items::{note_key, row_of, view_named};
 use super::memory::Row;
@@ -14,9 +15,21 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The maximum number of notes of a call.
 const NOTES_PER_CALL_MAX: usize = 1_000;
 
+/// The database of a new document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where the user works.
+    #[default]
+    Workplace,
+    /// The mail file of the user.
+    MailFile,
+}
+
 /// A document to be created.
 #[derive(Debug, Default)]
 pub(super) struct NewDocument {
+    /// The database.
+    pub(super) place: Place,
     /// Its items.
     pub(super) items: Vec<v1::Item>,
     /// The folder that holds it.
@@ -37,8 +50,12 @@ pub(super) enum Mark {
 impl Session {
     /// Creates a document, and attaches its file with a second call.
     pub(super) async fn create_document(&self, count: &mut CallCount, new: NewDocument) -> Result<Row, CallError> {
+        let database = match new.place {
+            Place::Workplace => self.database(),
+            Place::MailFile => self.mail_file(),
+        };
         let request = v1::CreateNoteRequest {
-            database: Some(self.database()),
+            database: Some(database.clone()),
             note_class: v1::NoteClass::Document.into(),
             items: new.items,
             parent_unid: new.parent.map(|parent| parent.unid.to_vec()).unwrap_or_default(),
@@ -49,14 +66,19 @@ impl Session {
         let malformed = || CallError::kept("malformed", "the saved note has no identifiers");
         let row = row_of(saved.note_id, &saved.unid).ok_or_else(malformed)?;
         if let Some(attachment) = new.attachment {
-            self.attach(count, row, attachment).await?;
+            self.attach(count, (database, row), attachment).await?;
         }
         Ok(row)
     }
 
-    async fn attach(&self, count: &mut CallCount, row: Row, attachment: Attachment) -> Result<(), CallError> {
+    async fn attach(
+        &self,
+        count: &mut CallCount,
+        (database, row): (v1::DatabaseKey, Row),
+        attachment: Attachment,
+    ) -> Result<(), CallError> {
         let header = Header {
-            database: Some(self.database()),
+            database: Some(database),
             note: note_key(row.note_id),
             file_name: attachment.name,
             media_type: attachment.media_type.to_owned(),
@@ -81,9 +103,32 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the note id of a folder.
+    /// Opens a view, and calls again while its index is being brought up to date.
+    pub(super) async fn open_collection(
+        &self,
+        count: &mut CallCount,
+        view: Option<v1::ViewKey>,
+    ) -> Result<v1::Collection, CallError> {
+        loop {
+            let request = v1::OpenCollectionRequest { database: Some(self.database()), view: view.clone() };
+            let collection = self.call(count, self.client().views().open_collection(request)).await?;
+            if !collection.incomplete {
+                return Ok(collection);
+            }
+        }
+    }
+
+    /// Returns the item with the editors of a document that the user has saved.
+    pub(super) fn editor_item(&self) -> v1::Item {
+        let editors = v1::TextList { values: vec![self.name().to_owned()] };
+        let flags = Some(v1::ItemFlags { summary: true, names: true, ..v1::ItemFlags::default() });
+        let value = Some(v1::Value { kind: Some(Kind::TextList(editors)) });
+        v1::Item { name: "$UpdatedBy".to_owned(), flags, value }
+    }
+
+    /// Returns the note id of a folder of the mail file.
     pub(super) async fn folder_id(&self, count: &mut CallCount, name: &str) -> Result<u32, CallError> {
-        let request = v1::OpenCollectionRequest { database: Some(self.database()), view: view_named(name) };
+        let request = v1::OpenCollectionRequest { database: Some(self.mail_file()), view: view_named(name) };
         let collection = self.call(count, self.client().views().open_collection(request)).await?;
         Ok(collection.view.unwrap_or_default().view_id)
     }

@@ -3,7 +3,7 @@
 //! Doublet creates a mail file when its first message arrives. So a user without one sends a message to oneself, and
 //! deletes it.
 
-use super::NativeSettings;
+use super::{NOT_FOUND, NativeSettings};
 use client::v1;
 
 use super::documents::{Mark, NewDocument};
@@ -11,9 +11,6 @@ use super::items::{INBOX, MemoHeader, memo_items, note_key, view_numbered};
 use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
 use crate::population::memos::StoredMemo;
-
-/// The code of a mail file that does not exist.
-const NOT_FOUND: &str = "not-found";
 
 /// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has documents are added, too.
 ///
@@ -52,7 +49,7 @@ async fn fill(
         };
         let items = memo_items(&header, &memo.content);
         let attachment = memo.content.attachment;
-        let document = NewDocument { items, folder: Some(inbox), parent: None, attachment };
+        let document = NewDocument { items, folder: Some(inbox), attachment, ..NewDocument::default() };
         let row = session.create_document(&mut count, document).await?;
         if memo.is_unread {
             unread.push(row.note_id);

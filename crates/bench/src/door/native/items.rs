@@ -4,10 +4,9 @@ use client::v1::value::Kind;
 use client::v1::{self, note_key, view_key};
 
 use super::memory::{FILES_MAX, ReadDocument, Row};
+pub(super) use crate::plan::databases::INBOX;
 use crate::population::content::Content;
 
-/// The name of the inbox.
-pub(super) const INBOX: &str = "INBOX";
 /// The name of the folder with sent messages.
 pub(super) const SENT: &str = "Sent";
 
@@ -70,6 +69,24 @@ pub(super) fn memo_items(header: &MemoHeader, content: &Content) -> Vec<v1::Item
         items.push(text_item("In_Reply_To", answered));
         items.push(text_item("References", &header.references.join(" ")));
     }
+    items
+}
+
+/// Returns the items of a topic of a discussion, without its attachment.
+pub(super) fn topic_items(content: &Content) -> Vec<v1::Item> {
+    let text = if content.html.is_empty() { &content.body } else { &content.html };
+    let body = v1::Value { kind: Some(Kind::RichText(text.clone())) };
+    vec![
+        text_item("Form", "Topic"),
+        text_item("Subject", &content.subject),
+        v1::Item { name: "Body".to_owned(), flags: None, value: Some(body) },
+    ]
+}
+
+/// Returns the items of a response in a discussion, without its attachment.
+pub(super) fn response_items(content: &Content) -> Vec<v1::Item> {
+    let mut items = topic_items(content);
+    items[0] = text_item("Form", "Response");
     items
 }
 

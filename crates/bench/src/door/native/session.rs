@@ -55,7 +55,11 @@ fn error_of_client(error: &client::Error) -> CallError {
 pub(super) struct Session {
     client: Client,
     token: String,
+    /// The canonical name of the user.
+    name: String,
     mail_file: String,
+    /// The path of the database of the calls: the mail file, unless the user works in another one.
+    database: String,
 }
 
 impl Session {
@@ -65,11 +69,17 @@ impl Session {
         let address = settings.names.address(user);
         let login = client.log_in(&address, &settings.password, &settings.random).await;
         let login = login.map_err(|error| error_of_client(&error))?;
-        let mail_file = login.session.map(|session| session.mail_file).unwrap_or_default();
+        let v1::Session { name, mail_file, .. } = login.session.unwrap_or_default();
         if mail_file.is_empty() {
             return Err(CallError::lost("no-mail-file", format!("{address} has no mail file on this server")));
         }
-        Ok(Self { client, token: login.token, mail_file })
+        let database = mail_file.clone();
+        Ok(Self { client, token: login.token, name, mail_file, database })
+    }
+
+    /// Makes the following calls in a database instead of the mail file.
+    pub(super) fn work_in(&mut self, path: String) {
+        self.database = path;
     }
 
     /// Opens the connection again if the server has closed it, and continues the session.
@@ -95,8 +105,18 @@ impl Session {
         &self.client
     }
 
-    /// Returns the key of the mail file.
+    /// Returns the canonical name of the user.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the key of the database in which the user works.
     pub(super) fn database(&self) -> v1::DatabaseKey {
+        v1::DatabaseKey { key: Some(v1::database_key::Key::Path(self.database.clone())) }
+    }
+
+    /// Returns the key of the mail file.
+    pub(super) fn mail_file(&self) -> v1::DatabaseKey {
         v1::DatabaseKey { key: Some(v1::database_key::Key::Path(self.mail_file.clone())) }
     }
 

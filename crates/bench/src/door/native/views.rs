@@ -23,17 +23,10 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Opens a view, and calls again while its index is being brought up to date.
+    /// Opens a view: the inbox, or that of the database, unless another one is named.
     pub(super) async fn open_view(&mut self, name: Option<&str>) -> StepResult {
-        let name = name.unwrap_or(INBOX);
-        let collection = loop {
-            let request = v1::OpenCollectionRequest { database: self.database(), view: view_named(name) };
-            let mut stub = self.session.client().views();
-            let collection = self.session.call(self.count, stub.open_collection(request)).await?;
-            if !collection.incomplete {
-                break collection;
-            }
-        };
+        let name = name.unwrap_or(self.workplace.view());
+        let collection = self.session.open_collection(self.count, view_named(name)).await?;
         let view = collection.view.unwrap_or_default();
         if name == INBOX {
             self.memory.inbox = Some(view.view_id);
@@ -44,6 +37,28 @@ impl StepContext<'_> {
             is_oldest_first: view.folder && view.columns.is_empty(),
             next: None,
         });
+        Ok(DONE)
+    }
+
+    /// Changes the selection of a view to an equivalent one, so that its index is built from all documents, and opens
+    /// it until the index is complete.
+    pub(super) async fn rebuild_view(&mut self, name: Option<&str>) -> StepResult {
+        let view = view_named(name.unwrap_or(self.workplace.view()));
+        let request = v1::GetViewDesignRequest { database: self.database(), view: view.clone() };
+        let mut stub = self.session.client().views();
+        let read = self.session.call(self.count, stub.get_view_design(request)).await?;
+        let mut design = read.design.unwrap_or_default();
+        design.selection = equivalent_selection(&design.selection);
+        let request = v1::UpdateViewRequest {
+            database: self.database(),
+            view: view.clone(),
+            design: Some(design),
+            expected_sequence: read.sequence,
+            expected_revision_id: read.revision_id,
+        };
+        let mut stub = self.session.client().views();
+        self.session.call(self.count, stub.update_view(request)).await?;
+        self.session.open_collection(self.count, view).await?;
         Ok(DONE)
     }
 
@@ -79,7 +94,7 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Reads the newest documents of the open view, or of the inbox.
+    /// Reads the newest documents of the open view, or of the one that is opened by default.
     pub(super) async fn read_newest(&mut self, count: u64) -> Result<(), CallError> {
         if self.memory.view.is_none() {
             self.open_view(None).await?;
@@ -145,6 +160,14 @@ impl StepContext<'_> {
     async fn read_entries(&mut self, request: v1::ReadEntriesRequest) -> Result<v1::ReadEntriesReply, CallError> {
         let mut stub = self.session.client().views();
         self.session.call(self.count, stub.read_entries(request)).await
+    }
+}
+
+/// Returns a formula that selects the same documents and is another text: with a space at its end, or without it.
+fn equivalent_selection(formula: &str) -> String {
+    match formula.strip_suffix(' ') {
+        Some(formula) => formula.to_owned(),
+        None => format!("{formula} "),
     }
 }
 

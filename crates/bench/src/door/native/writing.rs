@@ -3,17 +3,20 @@
 use client::v1;
 use client::v1::value::Kind;
 
-use super::documents::NewDocument;
-use super::items::{INBOX, MemoHeader, SENT, memo_items, note_key, summary_item, text_item, view_named, view_numbered};
+use super::database_filling::category_name;
+use super::documents::{NewDocument, Place};
+use super::items::{
+    INBOX, MemoHeader, SENT, memo_items, note_key, response_items, summary_item, text_item, topic_items, view_named,
+    view_numbered,
+};
 use super::memory::Row;
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
 use crate::plan::stream::Draw;
 use crate::population::content::{Answered, Content, Purpose};
+use crate::population::databases::CATEGORIES;
 use crate::workload::action::{Document, Recipients, Size};
 
-/// The number of categories of documents that are changed.
-const CATEGORIES: u64 = 500;
 /// When the first appointment begins: 2026-01-05, 08:00 UTC, in microseconds since 1970.
 const APPOINTMENTS_BEGIN_US: i64 = 1_767_600_000_000_000;
 /// The number of half-hours within which appointments are.
@@ -27,7 +30,7 @@ impl StepContext<'_> {
         let request = v1::UpdateNoteRequest {
             database: self.database(),
             note: note_key(row.note_id),
-            items: vec![text_item("Categories", &format!("Category {category:03}"))],
+            items: vec![text_item("Categories", &category_name(category))],
             ..v1::UpdateNoteRequest::default()
         };
         let mut stub = self.session.client().notes();
@@ -56,7 +59,7 @@ impl StepContext<'_> {
             database: self.database(),
             notes: note_key(row.note_id).into_iter().collect(),
             into: view_named(to),
-            out_of: open.or_else(|| view_named(INBOX)),
+            out_of: if self.workplace.is_mail_file() { open.or_else(|| view_named(INBOX)) } else { None },
         };
         let mut stub = self.session.client().views();
         self.session.call(self.count, stub.move_notes(request)).await?;
@@ -65,12 +68,31 @@ impl StepContext<'_> {
     }
 
     pub(super) async fn add(&mut self, size: &Size) -> StepResult {
-        self.add_to_inbox(size, None).await
+        if self.workplace.is_mail_file() {
+            return self.add_to_inbox(size, None).await;
+        }
+        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
+        self.add_document(NewDocument {
+            items: topic_items(&content),
+            attachment: content.attachment,
+            ..NewDocument::default()
+        })
+        .await
     }
 
     pub(super) async fn respond(&mut self, of: Document, size: &Size) -> StepResult {
         let Some(parent) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
-        self.add_to_inbox(size, Some(parent)).await
+        if self.workplace.is_mail_file() {
+            return self.add_to_inbox(size, Some(parent)).await;
+        }
+        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
+        self.add_document(NewDocument {
+            items: response_items(&content),
+            parent: Some(parent),
+            attachment: content.attachment,
+            ..NewDocument::default()
+        })
+        .await
     }
 
     /// Answers a message. If it does not come from a user of the run, the answer goes to a user who is drawn.
@@ -111,7 +133,7 @@ impl StepContext<'_> {
             time("CalendarDateTime", begin_us),
             time("EndDateTime", begin_us + HALF_HOUR_US),
         ];
-        let document = NewDocument { items, ..NewDocument::default() };
+        let document = NewDocument { place: Place::MailFile, items, ..NewDocument::default() };
         self.session.create_document(self.count, document).await?;
         Ok(DONE)
     }
@@ -121,7 +143,12 @@ impl StepContext<'_> {
         let header = MemoHeader { from: self.address(), to: vec![self.address()], ..MemoHeader::default() };
         let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
         let items = memo_items(&header, &content);
-        let document = NewDocument { items, folder: Some(inbox), parent, attachment: content.attachment };
+        let attachment = content.attachment;
+        self.add_document(NewDocument { items, folder: Some(inbox), parent, attachment, ..NewDocument::default() })
+            .await
+    }
+
+    async fn add_document(&mut self, document: NewDocument) -> StepResult {
         let row = self.session.create_document(self.count, document).await?;
         self.memory.add_own(row);
         Ok(DONE)
@@ -149,7 +176,7 @@ impl StepContext<'_> {
             let header = MemoHeader { from: self.address(), to: recipients, ..MemoHeader::default() };
             let items = memo_items(&header, &content);
             let attachment = content.attachment;
-            let document = NewDocument { items, folder: Some(sent), parent: None, attachment };
+            let document = NewDocument { place: Place::MailFile, items, folder: Some(sent), parent: None, attachment };
             self.session.create_document(self.count, document).await?;
         }
         Ok(DONE)

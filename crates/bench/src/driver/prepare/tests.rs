@@ -55,6 +55,14 @@ fn options_change_plan_and_population() {
 }
 
 #[test]
+fn databases_can_have_fewer_documents_than_the_workload_states() {
+    let run = prepared("shareddatabase", |options| options.database_documents = Some(120)).expect("it can be played");
+    let kind = &run.databases.kinds[0];
+    assert_eq!((kind.database.documents, kind.documents_stated, kind.database.count), (120, 1_000, 25));
+    assert_eq!(run.plan.workload().databases[0].documents, 120);
+}
+
+#[test]
 fn users_of_fixed_classes_are_in_addition() {
     let text = "format = 1\nname = \"Fixed\"\ntitle = \"Fixed\"\niteration = \"1 min\"\n\
                 [[class]]\nname = \"a\"\nstep = [{ verb = \"poll\" }]\n\
@@ -70,7 +78,6 @@ fn what_cannot_be_played_is_refused_with_the_reason() {
     let same = |_: &mut RunOptions| {};
     assert!(refusal("r6imap", same).contains("the door imap does not exist yet"));
     assert!(refusal("entmail", same).contains("plays no local replicas"));
-    assert!(refusal("shareddatabase", same).contains("creates no databases but mail files"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![5, 5])).contains("ascending"));
     assert!(refusal("n8mail", |options| options.users = Some(Vec::new())).contains("--users"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![200_001])).contains("at most 200000"));
