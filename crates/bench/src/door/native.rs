@@ -2,7 +2,10 @@
 //!
 //! [`session`] holds the connection and counts the calls. [`memory`] has the rows and documents that a user knows. The
 //! verbs are in [`reading`], [`views`] and [`writing`], one function for each; [`documents`] has the calls that they
-//! share with [`filling`], which fills mail files before a run.
+//! share with [`filling`] and [`database_filling`], which fill mail files and other databases before a run.
+//!
+//! [`exchange`] pulls databases. [`local_replica`] performs the verbs of users who have a local replica, and
+//! [`replicating`] brings what they have changed.
 //!
 //! A connection that the server has closed while it was idle is opened again, with the same session, by the next step.
 //! A connection that breaks during a call, and a session that the server has ended, are errors: the user logs in again.
@@ -10,16 +13,20 @@
 //! Limits: a reply has at most 8 MiB, as in all clients ([`client::ConnectOptions`]); the contents of attachments are
 //! counted and dropped; a user remembers at most [`memory::ROWS_MAX`] rows.
 //!
-//! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `replicate` and
-//! `pull`; `send` in the name of another user, which the protocol refuses.
+//! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `send` in the name of another user,
+//! which the protocol refuses.
 
 pub mod database_filling;
 mod documents;
+mod exchange;
 pub mod filling;
 mod items;
+mod local_replica;
 mod memory;
+mod message_parts;
 mod reading;
 mod replica_notes;
+mod replicating;
 mod session;
 mod views;
 mod writing;
@@ -36,17 +43,15 @@ use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::target::system_random::SystemRandom;
 use crate::workload::action::Action;
+use crate::workload::class::Replica;
 use crate::workload::verb::Verb;
+use local_replica::LocalReplica;
 use memory::UserMemory;
 use session::{CallCount, CallError, Session};
 
 /// The verbs that this door does not perform, with the reason.
-pub const LEFT_OUT: &[(Verb, &str)] = &[
-    (Verb::Invite, "the server has no calendar mail yet"),
-    (Verb::Accept, "the server has no calendar mail yet"),
-    (Verb::Replicate, "this version of the native door has no local replicas"),
-    (Verb::Pull, "this version of the native door has no local replicas"),
-];
+pub const LEFT_OUT: &[(Verb, &str)] =
+    &[(Verb::Invite, "the server has no calendar mail yet"), (Verb::Accept, "the server has no calendar mail yet")];
 
 /// The code of what does not exist.
 const NOT_FOUND: &str = "not-found";
@@ -88,13 +93,36 @@ pub struct NativeDoor {
     /// `None` until the user has logged in.
     session: Option<Session>,
     memory: UserMemory,
+    /// The replica of a user who has a local one. It is there from the first login, and a lost session does not end it.
+    replica: Option<LocalReplica>,
 }
 
 impl NativeDoor {
     /// Creates the door of a user, which is not connected.
     pub fn new(settings: &Arc<NativeSettings>, user: u64) -> Self {
         let workplace = settings.plan.workplace(user).unwrap_or_default();
-        Self { settings: Arc::clone(settings), user, workplace, session: None, memory: UserMemory::default() }
+        Self {
+            settings: Arc::clone(settings),
+            user,
+            workplace,
+            session: None,
+            memory: UserMemory::default(),
+            replica: None,
+        }
+    }
+}
+
+impl NativeDoor {
+    /// Logs in, and reads the list of the local replica if it has not been read.
+    async fn begin_session(&mut self, count: &mut CallCount) -> Result<Session, CallError> {
+        let mut session = Session::log_in(&self.settings, self.user).await?;
+        if let Some(database) = &self.workplace.database {
+            session.work_in(database.path.clone());
+        }
+        if self.workplace.replica == Replica::Local && self.replica.is_none() {
+            self.replica = Some(LocalReplica::complete(&session, count, self.workplace.is_mail_file()).await?);
+        }
+        Ok(session)
     }
 }
 
@@ -104,15 +132,13 @@ impl Door for NativeDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         self.session = None;
         self.memory = UserMemory::default();
-        match Session::log_in(&self.settings, self.user).await {
-            Ok(mut session) => {
-                if let Some(database) = &self.workplace.database {
-                    session.work_in(database.path.clone());
-                }
+        let mut count = CallCount { calls: 1, reopened: 0 };
+        match self.begin_session(&mut count).await {
+            Ok(session) => {
                 self.session = Some(session);
-                Ok(Reply::Performed { calls: 1, attachments: 0, reopened: 0 })
+                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
             }
-            Err(error) => Err(error.into_step_error(1)),
+            Err(error) => Err(error.into_step_error(count.calls)),
         }
     }
 
@@ -129,6 +155,7 @@ impl Door for NativeDoor {
             workplace: &self.workplace,
             session,
             memory: &mut self.memory,
+            replica: &mut self.replica,
             action,
             count: &mut count,
         };
@@ -173,12 +200,16 @@ struct StepContext<'a> {
     workplace: &'a Workplace,
     session: &'a mut Session,
     memory: &'a mut UserMemory,
+    replica: &'a mut Option<LocalReplica>,
     action: &'a PlanAction,
     count: &'a mut CallCount,
 }
 
 impl StepContext<'_> {
     async fn perform(&mut self) -> StepResult {
+        if let Some(outcome) = self.perform_locally() {
+            return Ok(outcome);
+        }
         let action = self.action;
         match (action.verb(), action.keys()) {
             (Verb::ReadAttachment, keys) => self.read_attachment(keys).await,
@@ -195,8 +226,10 @@ impl StepContext<'_> {
             (Verb::Update, Action::Document { of }) => self.update(*of).await,
             (Verb::Delete, Action::Document { of }) => self.delete(*of).await,
             (Verb::Move, Action::Move { of, to }) => self.move_document(*of, to).await,
-            (Verb::Add, Action::Add { size }) => self.add(size).await,
-            (Verb::Respond, Action::Answer { of, size, .. }) => self.respond(*of, size).await,
+            (Verb::Add, _) => self.add().await,
+            (Verb::Respond, Action::Answer { of, .. }) => self.respond(*of).await,
+            (Verb::Replicate, _) => self.replicate().await,
+            (Verb::Pull, Action::Pull { method }) => self.pull(*method).await,
             (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
             (Verb::Send, Action::Send { recipients, size, copy, .. }) => self.send(*recipients, size, *copy).await,
             (Verb::Appointment, _) => self.appointment().await,

@@ -20,6 +20,10 @@ pub struct RunOptions {
     pub speedup: f64,
     /// From the connection of one user to that of the next.
     pub interval_us: u64,
+    /// The iterations of each user, instead of those of the workload; 0 for as many as there is time for.
+    pub iterations: Option<u64>,
+    /// The length of the measured interval, instead of that of the workload.
+    pub measure_us: Option<u64>,
     /// When steps are due.
     pub pace: Pace,
     /// The user numbers from which recipients are drawn, instead of those of the workload.
@@ -49,6 +53,8 @@ impl Default for RunOptions {
             seed: 1,
             speedup: 1.0,
             interval_us: 1_000_000,
+            iterations: None,
+            measure_us: None,
             pace: Pace::Timetable,
             recipients: None,
             documents: None,

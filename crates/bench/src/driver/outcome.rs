@@ -4,6 +4,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -16,17 +17,19 @@ use super::prepare::{PreparedRun, transactions_by_verb};
 use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
 use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
+use crate::record::counters::VerbCounts;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{
     Calls, Databases, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population, Promised,
-    Report, Requirement, Run, SampleFigures, Server, State, Times, VerbFigures, Workload, micros,
+    Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
 use crate::report::verdict::{DriverFigures, RunFigures, judge};
 use crate::target::counters::ServerCounter;
 use crate::workload::Door;
 use crate::workload::rates::Rates;
+use crate::workload::units::format_duration;
 use crate::workload::verb::TRANSACTIONS_VERSION;
 use crate::workload::{self, Requirement as Condition};
 #[cfg(test)]
@@ -111,6 +114,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         phases: outcome.levels.iter().map(phases).collect(),
         headline: headline(run, outcome, &facts.spreads),
         verbs: verbs(run, outcome, &facts.spreads),
+        whole_run: whole_run(run, &outcome.recording),
         left_out: run.left_out.clone(),
         requirements: requirements(run.plan.workload(), facts.is_started_server),
         errors: errors(run, &outcome.recording),
@@ -156,6 +160,12 @@ pub fn title(run: &PreparedRun) -> String {
     }
     if run.mail_files.documents != workload.mailbox.documents {
         parts.push(format!("{} documents instead of {}", run.mail_files.documents, workload.mailbox.documents));
+    }
+    if let Some(iterations) = options.iterations {
+        parts.push(format!("{iterations} iterations"));
+    }
+    if let Some(measure_us) = options.measure_us {
+        parts.push(format!("measured for {}", format_duration(measure_us)));
     }
     for kind in run.databases.kinds.iter().filter(|kind| kind.database.documents != kind.documents_stated) {
         let workload::Database { name, documents, .. } = &kind.database;
@@ -206,7 +216,7 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
 
 /// Returns the digest of format, workload file, parameters, seed and users.
 fn plan_digest(run: &PreparedRun) -> String {
-    let plan = json!({
+    let mut plan = json!({
         "format": FORMAT,
         "workload": digest(run.text.as_bytes()),
         "parameters": parameters(run.plan.workload()),
@@ -214,6 +224,9 @@ fn plan_digest(run: &PreparedRun) -> String {
         "seed": run.options.seed,
         "users": run.settings.levels,
     });
+    if let Some(iterations) = run.options.iterations {
+        plan["iterations"] = json!(iterations);
+    }
     digest(plan.to_string().as_bytes())
 }
 
@@ -351,6 +364,24 @@ fn verbs<W>(run: &PreparedRun, outcome: &Outcome<W>, spreads: &Spreads) -> Vec<V
     }
     verbs.sort_by_key(|figures| figures.users);
     verbs
+}
+
+/// Returns the steps of all phases, by verb and class.
+fn whole_run(run: &PreparedRun, recording: &Recording) -> Vec<StepCounts> {
+    let mut by_action = BTreeMap::new();
+    for (action, _, counts) in recording.counts.iter() {
+        by_action.entry(action).or_insert_with(VerbCounts::default).add(counts);
+    }
+    let counts = by_action.into_iter().map(|(action, counts)| StepCounts {
+        verb: run.labels.verbs[usize::from(action.verb.0)].clone(),
+        class: run.labels.classes[usize::from(action.class.0)].clone(),
+        due: counts.due,
+        failed: counts.failed,
+        skipped: counts.skipped,
+        not_begun: counts.not_begun,
+        calls: counts.calls,
+    });
+    counts.collect()
 }
 
 fn requirements(workload: &workload::Workload, is_started_server: bool) -> Vec<Requirement> {

@@ -22,7 +22,7 @@ use crate::door::native::NativeSettings;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::engine::run::{Outcome, RunError, StopRequest, play};
-use crate::population::fill::{FillError, FillProgress, fill, fill_databases};
+use crate::population::fill::{FillError, FillProgress, fill, fill_databases, wait_for_indexes};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
 use crate::target::disk::DataDisk;
@@ -165,6 +165,12 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
 
 async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let Some(settings) = settings.native() else { return Ok(()) };
+    let users = run.plan.users();
+    if run.plan.workload().mailbox.full_text && run.mail_files.documents > 0 {
+        let progress = Arc::new(FillProgress::default());
+        let line = || format!("{} of {users} mail files have a full-text index", progress.filled());
+        report_while(wait_for_indexes(settings, users, &progress), || report(&line())).await?;
+    }
     for kind in &run.databases.kinds {
         let workload::Database { name, count, documents, .. } = &kind.database;
         report(&format!("creating and filling {count} databases {name} with {documents} documents each"));
@@ -175,7 +181,7 @@ async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: 
     }
     let progress = Arc::new(FillProgress::default());
     let line = || format!("{} of {count} databases are filled", progress.filled());
-    let filling = fill_databases(settings, &run.databases, run.plan.users(), &progress);
+    let filling = fill_databases(settings, &run.databases, users, &progress);
     report_while(filling, || report(&line())).await
 }
 

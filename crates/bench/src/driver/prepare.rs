@@ -83,6 +83,8 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     workload.users = levels.last().copied().unwrap_or(workload.users);
     workload.directory.recipients = options.recipients.or(workload.directory.recipients);
     workload.door = options.door.unwrap_or(workload.door);
+    workload.iterations = options.iterations.unwrap_or(workload.iterations);
+    workload.measure_us = options.measure_us.unwrap_or(workload.measure_us);
     let documents = options.documents.unwrap_or(workload.mailbox.documents);
     let no_door = || Refusal::NotOffered(format!("the door {} does not exist yet", workload.door.word()));
     let offer = DoorOffer::of(workload.door).ok_or_else(no_door)?;
@@ -149,10 +151,10 @@ fn levels(workload: &Workload, options: &RunOptions) -> Result<Vec<u64>, Refusal
 fn check_offered(workload: &Workload) -> Result<(), Refusal> {
     for class in workload.classes.iter().filter(|class| class.members != Members::Users(0)) {
         let refused = |reason: &str| Err(Refusal::NotOffered(format!("class {}: {reason}", class.name)));
-        if class.replica == Replica::Local {
-            return refused("this version plays no local replicas");
-        }
         let is_native = workload.door == Door::Native;
+        if !is_native && class.replica == Replica::Local {
+            return refused("only the native door has local replicas");
+        }
         if !is_native && class.database.is_some() {
             return refused("only the native door has databases besides mail files");
         }

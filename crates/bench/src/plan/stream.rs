@@ -38,6 +38,8 @@ pub enum Draw {
     PoolFile = 22,
     /// A document of a database that is no mail file.
     DatabaseDocument = 23,
+    /// The second half of the identifier of a document that is added to a local replica.
+    Identifier = 24,
 }
 
 /// A stream of numbers that its key determines.

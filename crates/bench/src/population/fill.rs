@@ -12,6 +12,7 @@ use crate::door::StepError;
 use crate::door::choice::DoorSettings;
 use crate::door::native::NativeSettings;
 use crate::door::native::database_filling::{create_databases, fill_database};
+use crate::door::native::filling::wait_for_index;
 
 /// The mail files or databases that are filled at the same time.
 const FILLERS: u64 = 8;
@@ -88,6 +89,33 @@ pub async fn fill_databases(
                 let topics = files.topics(file);
                 let failed = |error| FillError { subject: file.path(), error };
                 fill_database(&settings, 1 + filler % users, file, topics).await.map_err(failed)?;
+                progress.filled.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    join(tasks).await
+}
+
+/// Waits until all mail files have a full-text index.
+///
+/// # Errors
+///
+/// The first error.
+pub async fn wait_for_indexes(
+    settings: &Arc<NativeSettings>,
+    users: u64,
+    progress: &Arc<FillProgress>,
+) -> Result<(), FillError> {
+    let mut tasks = JoinSet::new();
+    let fillers = FILLERS.min(users);
+    for filler in 0..fillers {
+        let settings = Arc::clone(settings);
+        let progress = Arc::clone(progress);
+        tasks.spawn(async move {
+            for user in (1..=users).skip(filler as usize).step_by(fillers as usize) {
+                let failed = |error| FillError { subject: format!("the full-text index of user {user}"), error };
+                wait_for_index(&settings, user).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

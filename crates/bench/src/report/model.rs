@@ -34,6 +34,9 @@ pub struct Report {
     pub headline: Option<Vec<Headline>>,
     /// The verbs of each level and class, in the measured interval.
     pub verbs: Vec<VerbFigures>,
+    /// By verb and class, over all phases.
+    #[serde(default)]
+    pub whole_run: Vec<StepCounts>,
     /// What was not played.
     pub left_out: Vec<LeftOut>,
     /// The conditions of the workload on the server.
@@ -373,6 +376,25 @@ pub struct SampleFigures {
     pub transactions: u64,
     /// The mean response.
     pub response_mean_us: Option<u64>,
+}
+
+/// The steps of a verb and class in all phases of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepCounts {
+    /// The verb.
+    pub verb: String,
+    /// The class.
+    pub class: String,
+    /// Steps that were due.
+    pub due: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were skipped for want of a document.
+    pub skipped: u64,
+    /// Those that had not begun when the run ended.
+    pub not_begun: u64,
+    /// Requests on the wire.
+    pub calls: u64,
 }
 
 /// What mail files and other databases had before the run.

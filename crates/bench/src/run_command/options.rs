@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::driver::options::RunOptions;
 use bench::engine::pace::Pace;
-use bench::workload::limits::DOCUMENTS_MAX;
+use bench::workload::limits::{DOCUMENTS_MAX, ITERATIONS_MAX};
 use bench::workload::units::parse_duration;
 use bench::workload::{DOORS, Door};
 use clap::Args;
@@ -25,6 +25,12 @@ pub struct PlayOptions {
     /// From the connection of one user to that of the next, at speed 1.
     #[arg(long, value_name = "DURATION", default_value = "1 s", value_parser = duration)]
     interval: Duration,
+    /// Ends each user after so many iterations, instead of those of the workload. The user then stays connected.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=ITERATIONS_MAX))]
+    iterations: Option<u64>,
+    /// The length of the measured interval, at speed 1, instead of that of the workload.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    measure: Option<Duration>,
     /// Begins a pause when the answer has come, as Server.Load does.
     #[arg(long, conflicts_with = "unpaced")]
     closed: bool,
@@ -104,6 +110,8 @@ impl PlayOptions {
             seed: self.seed,
             speedup: self.speedup,
             interval_us: u64::try_from(self.interval.as_micros()).unwrap_or(u64::MAX),
+            iterations: self.iterations,
+            measure_us: self.measure.map(|measure| u64::try_from(measure.as_micros()).unwrap_or(u64::MAX)),
             pace: match (self.closed, self.unpaced) {
                 (true, _) => Pace::Closed,
                 (_, true) => Pace::Unpaced,

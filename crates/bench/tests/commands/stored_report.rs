@@ -144,6 +144,7 @@ impl Figures {
                 steps_ended: all.count(),
             }]),
             verbs: verbs.to_vec(),
+            whole_run: Vec::new(),
             left_out: vec![LeftOut {
                 name: "invite".to_owned(),
                 kind: "verb".to_owned(),

@@ -7,6 +7,7 @@ use client::v1::value::Kind;
 
 use super::items::{note_key, row_of, view_named};
 use super::memory::Row;
+use super::replica_notes::content_id;
 use super::session::{CallCount, CallError, Session};
 use crate::population::attachment::Attachment;
 
@@ -45,6 +46,15 @@ pub(super) struct NewDocument {
 pub(super) enum Mark {
     Read,
     Unread,
+}
+
+/// Returns the UNID of a folder that a mail file has from its beginning.
+fn derived_unid(title: &str) -> [u8; 16] {
+    let digest = content_id(format!("folder\0{title}").as_bytes());
+    let mut unid = [0; 16];
+    unid[..8].copy_from_slice(b"\0folder\0");
+    unid[8..].copy_from_slice(&digest[..8]);
+    unid
 }
 
 impl Session {
@@ -124,6 +134,14 @@ impl Session {
         let flags = Some(v1::ItemFlags { summary: true, names: true, ..v1::ItemFlags::default() });
         let value = Some(v1::Value { kind: Some(Kind::TextList(editors)) });
         v1::Item { name: "$UpdatedBy".to_owned(), flags, value }
+    }
+
+    /// Returns the UNID of a folder. The server does not state that of a folder without columns, which follows from its
+    /// name unless it was renamed (docs/replication.md, "Nothing means something by its note id").
+    pub(super) async fn folder_unid(&self, count: &mut CallCount, name: &str) -> Result<Vec<u8>, CallError> {
+        let collection = self.open_collection(count, view_named(name)).await?;
+        let view = collection.view.unwrap_or_default();
+        Ok(if view.unid.is_empty() { derived_unid(&view.name).to_vec() } else { view.unid })
     }
 
     /// Returns the note id of a folder of the mail file.

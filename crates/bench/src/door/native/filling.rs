@@ -3,6 +3,10 @@
 //! Doublet creates a mail file when its first message arrives. So a user without one sends a message to oneself, and
 //! deletes it.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
 use super::{NOT_FOUND, NativeSettings};
 use client::v1;
 
@@ -11,6 +15,13 @@ use super::items::{INBOX, MemoHeader, memo_items, note_key, view_numbered};
 use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
 use crate::population::memos::StoredMemo;
+
+/// The code of a mail file without a full-text index.
+const NO_INDEX: &str = "no-index";
+/// The longest time until a mail file has an index.
+const INDEX_TIME_MAX: Duration = Duration::from_secs(120);
+/// The time between two looks.
+const INDEX_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has documents are added, too.
 ///
@@ -23,6 +34,34 @@ pub async fn fill_mail_file(
     memos: impl Iterator<Item = StoredMemo> + Send,
 ) -> Result<(), StepError> {
     fill(settings, user, memos).await.map_err(|error: CallError| error.into_step_error(0))
+}
+
+/// Waits until the mail file of a user has a full-text index, which the server creates some time after its first
+/// message.
+///
+/// # Errors
+///
+/// The first call that failed, or if there is no index in time.
+pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), StepError> {
+    let waited = async {
+        let session = Session::log_in(settings, user).await?;
+        let deadline = Instant::now() + INDEX_TIME_MAX;
+        loop {
+            let query = "index".to_owned();
+            let database = Some(session.mail_file());
+            let request = v1::SearchFullTextRequest { database, query, ..v1::SearchFullTextRequest::default() };
+            let mut count = CallCount::default();
+            let found = session.call(&mut count, session.client().search().search_full_text(request)).await;
+            match found {
+                Err(error) if error.code() == NO_INDEX && Instant::now() < deadline => sleep(INDEX_INTERVAL).await,
+                Err(error) => return Err(error),
+                Ok(_) => break,
+            }
+        }
+        session.log_out().await;
+        Ok::<(), CallError>(())
+    };
+    waited.await.map_err(|error| error.into_step_error(0))
 }
 
 async fn fill(

@@ -3,7 +3,8 @@
 use client::v1::value::Kind;
 use client::v1::{self, note_key, view_key};
 
-use super::memory::{FILES_MAX, ReadDocument, Row};
+use super::memory::{FILES_MAX, FileOfDocument, ReadDocument, Row};
+use super::message_parts::parts_of_note;
 pub(super) use crate::plan::databases::INBOX;
 use crate::population::content::Content;
 
@@ -99,7 +100,8 @@ pub(super) fn row_of(note_id: u32, unid: &[u8]) -> Option<Row> {
 pub(super) fn read_document(note: v1::Note) -> Option<ReadDocument> {
     let header = note.header?;
     let row = row_of(header.note_id, &header.unid)?;
-    let mut document = ReadDocument { row, from: None, subject: String::new(), files: Vec::new() };
+    let mut document = ReadDocument::without_contents(row);
+    let parts = parts_of_note(&note.items);
     for item in note.items {
         let kind = item.value.and_then(|value| value.kind);
         match (item.name.to_ascii_lowercase().as_str(), kind) {
@@ -107,11 +109,12 @@ pub(super) fn read_document(note: v1::Note) -> Option<ReadDocument> {
             ("from", Some(Kind::TextList(from))) => document.from = from.values.into_iter().next(),
             ("subject", Some(Kind::Text(subject))) => document.subject = subject,
             (_, Some(Kind::Attachment(file))) if document.files.len() < FILES_MAX => {
-                document.files.push(file.file_name);
+                document.files.push(FileOfDocument::Named(file.file_name));
             }
             _ => {}
         }
     }
+    document.set_parts(parts);
     Some(document)
 }
 
@@ -132,7 +135,7 @@ mod tests {
         ];
         let read = read_document(v1::Note { header: Some(header.clone()), items }).expect("a note");
         assert_eq!((read.row.note_id, read.from.as_deref(), &*read.subject), (7, Some("mail1@bench.test"), "plan"));
-        assert_eq!(read.files, ["a.bin", "b.bin"]);
+        assert_eq!(read.files, ["a.bin", "b.bin"].map(|name| FileOfDocument::Named(name.to_owned())));
         let short = v1::NoteHeader { unid: vec![1; 3], ..header };
         assert_eq!(read_document(v1::Note { header: Some(short), items: Vec::new() }), None);
     }

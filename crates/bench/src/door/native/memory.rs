@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::message_parts::{ContentId, SeparatePart};
+
 use crate::plan::steps::DocumentFraction;
 use crate::workload::action::Document;
 
@@ -28,8 +30,35 @@ pub(super) struct ReadDocument {
     pub(super) from: Option<String>,
     /// The subject.
     pub(super) subject: String,
-    /// The names of its attachments, at most [`FILES_MAX`].
-    pub(super) files: Vec<String>,
+    /// Its attachments, at most [`FILES_MAX`].
+    pub(super) files: Vec<FileOfDocument>,
+    /// The parts of a message that are stored apart from its note.
+    pub(super) parts: Vec<SeparatePart>,
+}
+
+/// An attachment of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FileOfDocument {
+    /// A file of this name, which is attached to a document.
+    Named(String),
+    /// A part of a message that has arrived.
+    Part(ContentId),
+}
+
+impl ReadDocument {
+    /// Returns a document of which nothing but its place is known.
+    pub(super) fn without_contents(row: Row) -> Self {
+        Self { row, from: None, subject: String::new(), files: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Replaces the separate parts of a message. Those that are attachments become its files.
+    pub(super) fn set_parts(&mut self, parts: Vec<SeparatePart>) {
+        self.files.retain(|file| matches!(file, FileOfDocument::Named(_)));
+        let attachments = parts.iter().filter(|part| part.is_attachment);
+        self.files.extend(attachments.map(|part| FileOfDocument::Part(part.content)));
+        self.files.truncate(FILES_MAX);
+        self.parts = parts;
+    }
 }
 
 /// The view or folder that a user has opened.
@@ -60,6 +89,8 @@ pub(super) struct UserMemory {
     pub(super) batch: VecDeque<(u64, Option<ReadDocument>)>,
     /// The state of the last poll for new mail.
     pub(super) poll_state: Vec<u8>,
+    /// The server names contents in items otherwise than in notes for replication: it encrypts them.
+    pub(super) has_keyed_contents: bool,
     screen: Vec<Row>,
     newest: Vec<Row>,
     own: VecDeque<Row>,
@@ -123,7 +154,7 @@ mod tests {
     }
 
     fn read(note_id: u32) -> ReadDocument {
-        ReadDocument { row: row(note_id), from: None, subject: String::new(), files: Vec::new() }
+        ReadDocument::without_contents(row(note_id))
     }
 
     fn fraction() -> DocumentFraction {

@@ -5,16 +5,19 @@ use client::v1::item_selection::Extent;
 
 use super::documents::Mark;
 use super::items::{note_key, read_document};
-use super::memory::{ReadDocument, Row};
+use super::memory::{FileOfDocument, ReadDocument, Row};
+use super::message_parts::{SKELETON_ITEM, separate_parts};
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
 use crate::workload::NoteRead;
 use crate::workload::action::{Action, Document};
 
-/// The item with the text of a document, and that with the text of a message.
-const BODY_ITEMS: [&str; 2] = ["Body", "$MIME"];
-/// The item of the summary that only messages have.
-const MESSAGE_ITEM: &str = "$MessageID";
+/// The item with the text of a document. Messages have [`SKELETON_ITEM`].
+const BODY_ITEM: &str = "Body";
+/// Maximum length of a skeleton that is read with a call of its own. A longer one has no parts that are read.
+const SKELETON_BYTES_MAX: usize = 1 << 20;
+/// The item with header and structure of a message, which only messages have.
+const MESSAGE_ITEM: &str = "$Head";
 /// The items with attachments.
 const FILE_ITEM: &str = "$FILE";
 
@@ -35,7 +38,9 @@ impl StepContext<'_> {
             NoteRead::Whole => self.open_note(row, Extent::All, &[]).await?,
             NoteRead::Items => self.read_items(row).await?,
         };
-        Ok(document.map_or(DONE, |document| self.remember(document)))
+        let Some(mut document) = document else { return Ok(DONE) };
+        self.read_texts(&mut [&mut document]).await?;
+        Ok(self.remember(document))
     }
 
     /// Reads the attachment that the step has drawn, or the first one of a document.
@@ -48,10 +53,16 @@ impl StepContext<'_> {
             _ => self.memory.last.clone(),
         };
         let number = self.action.attachment().unwrap_or(0) as usize;
-        let Some((row, file_name)) =
-            document.and_then(|document| Some((document.row, document.files.get(number)?.clone())))
+        let Some((row, file)) = document.and_then(|document| Some((document.row, document.files.get(number)?.clone())))
         else {
             return Ok(StepOutcome::Skipped);
+        };
+        let file_name = match file {
+            FileOfDocument::Named(name) => name,
+            FileOfDocument::Part(content) => {
+                self.read_contents(&[(row.unid, content)]).await?;
+                return Ok(DONE);
+            }
         };
         let request = v1::ReadAttachmentRequest {
             database: self.database(),
@@ -88,7 +99,8 @@ impl StepContext<'_> {
         let mut wanted: Vec<u32> = rows.iter().flatten().map(|row| row.note_id).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let documents = self.open_notes(&wanted).await?;
+        let mut documents = self.open_notes(&wanted).await?;
+        self.read_texts(&mut documents.iter_mut().collect::<Vec<_>>()).await?;
         self.session.mark(self.count, &wanted, Mark::Read).await?;
         let find = |row: Row| documents.iter().find(|document| document.row == row).cloned();
         self.memory.batch = (0..).zip(rows).map(|(repetition, row)| (repetition, row.and_then(find))).collect();
@@ -129,12 +141,13 @@ impl StepContext<'_> {
         Ok(read_document(note))
     }
 
-    /// Reads the summary of a note with one call, and its text with another.
+    /// Reads the summary of a note with one call, and its text with another. Of a message, the latter has the parts below
+    /// 4 KiB, and says where the others are.
     async fn read_items(&mut self, row: Row) -> Result<Option<ReadDocument>, CallError> {
         let request = v1::OpenNoteRequest {
             database: self.database(),
             note: note_key(row.note_id),
-            items: selection(Extent::Summary, &[FILE_ITEM]),
+            items: selection(Extent::Summary, &[FILE_ITEM, MESSAGE_ITEM]),
             mark_read: true,
         };
         let mut stub = self.session.client().notes();
@@ -143,14 +156,23 @@ impl StepContext<'_> {
         let request = v1::ReadItemRequest {
             database: self.database(),
             note: note_key(row.note_id),
-            name: BODY_ITEMS[usize::from(is_message)].to_owned(),
+            name: if is_message { SKELETON_ITEM } else { BODY_ITEM }.to_owned(),
             index: 0,
             offset_bytes: 0,
         };
         let mut stub = self.session.client().notes();
-        let chunks = self.session.call(self.count, stub.read_item(request)).await?;
-        self.drain(chunks).await?;
-        Ok(read_document(note))
+        let mut chunks = self.session.call(self.count, stub.read_item(request)).await?;
+        let mut text = Vec::new();
+        while let Some(chunk) = chunks.message().await.map_err(|status| self.session.failed(&status))? {
+            if is_message && text.len() < SKELETON_BYTES_MAX {
+                text.extend(chunk.content);
+            }
+        }
+        let mut document = read_document(note);
+        if let Some(document) = document.as_mut().filter(|_| is_message) {
+            document.set_parts(separate_parts(&text));
+        }
+        Ok(document)
     }
 
     /// Reads a content and drops it.

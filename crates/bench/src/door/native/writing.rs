@@ -12,10 +12,13 @@ use super::items::{
 use super::memory::Row;
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
+use crate::plan::steps::PlanAction;
 use crate::plan::stream::Draw;
+use crate::population::attachment::Attachment;
 use crate::population::content::{Answered, Content, Purpose};
 use crate::population::databases::CATEGORIES;
-use crate::workload::action::{Document, Recipients, Size};
+use crate::workload::action::{Action, Document, Recipients, Size};
+use crate::workload::verb::Verb;
 
 /// When the first appointment begins: 2026-01-05, 08:00 UTC, in microseconds since 1970.
 const APPOINTMENTS_BEGIN_US: i64 = 1_767_600_000_000_000;
@@ -67,32 +70,13 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    pub(super) async fn add(&mut self, size: &Size) -> StepResult {
-        if self.workplace.is_mail_file() {
-            return self.add_to_inbox(size, None).await;
-        }
-        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
-        self.add_document(NewDocument {
-            items: topic_items(&content),
-            attachment: content.attachment,
-            ..NewDocument::default()
-        })
-        .await
+    pub(super) async fn add(&mut self) -> StepResult {
+        self.add_document(None).await
     }
 
-    pub(super) async fn respond(&mut self, of: Document, size: &Size) -> StepResult {
+    pub(super) async fn respond(&mut self, of: Document) -> StepResult {
         let Some(parent) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
-        if self.workplace.is_mail_file() {
-            return self.add_to_inbox(size, Some(parent)).await;
-        }
-        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
-        self.add_document(NewDocument {
-            items: response_items(&content),
-            parent: Some(parent),
-            attachment: content.attachment,
-            ..NewDocument::default()
-        })
-        .await
+        self.add_document(Some(parent)).await
     }
 
     /// Answers a message. If it does not come from a user of the run, the answer goes to a user who is drawn.
@@ -121,10 +105,38 @@ impl StepContext<'_> {
     }
 
     pub(super) async fn appointment(&mut self) -> StepResult {
-        let mut stream = self.action.stream(Draw::Content);
+        let document = NewDocument {
+            place: Place::MailFile,
+            items: self.appointment_items(self.action),
+            ..NewDocument::default()
+        };
+        self.session.create_document(self.count, document).await?;
+        Ok(DONE)
+    }
+
+    /// Returns items and attachment of the document that a step adds.
+    pub(super) fn added_items(&self, action: &PlanAction) -> (Vec<v1::Item>, Option<Attachment>) {
+        let size = match action.keys() {
+            Action::Add { size } | Action::Answer { size, .. } | Action::Send { size, .. } => size,
+            _ => return (self.appointment_items(action), None),
+        };
+        let content = action.content(Purpose::Document, size, self.settings.size_scale, None);
+        let items = match (self.workplace.is_mail_file(), action.verb()) {
+            (true, _) => {
+                let header = MemoHeader { from: self.address(), to: vec![self.address()], ..MemoHeader::default() };
+                memo_items(&header, &content)
+            }
+            (false, Verb::Respond) => response_items(&content),
+            (false, _) => topic_items(&content),
+        };
+        (items, content.attachment)
+    }
+
+    fn appointment_items(&self, action: &PlanAction) -> Vec<v1::Item> {
+        let mut stream = action.stream(Draw::Content);
         let begin_us = APPOINTMENTS_BEGIN_US + stream.below(APPOINTMENT_SLOTS) as i64 * HALF_HOUR_US;
         let time = |name: &str, time_us| summary_item(name, Kind::TimeUs(time_us));
-        let items = vec![
+        vec![
             text_item("Form", "Appointment"),
             text_item("AppointmentType", "0"),
             text_item("Subject", "An appointment of the load generator"),
@@ -132,23 +144,13 @@ impl StepContext<'_> {
             time("StartDateTime", begin_us),
             time("CalendarDateTime", begin_us),
             time("EndDateTime", begin_us + HALF_HOUR_US),
-        ];
-        let document = NewDocument { place: Place::MailFile, items, ..NewDocument::default() };
-        self.session.create_document(self.count, document).await?;
-        Ok(DONE)
+        ]
     }
 
-    async fn add_to_inbox(&mut self, size: &Size, parent: Option<Row>) -> StepResult {
-        let inbox = self.inbox().await?;
-        let header = MemoHeader { from: self.address(), to: vec![self.address()], ..MemoHeader::default() };
-        let content = self.action.content(Purpose::Document, size, self.settings.size_scale, None);
-        let items = memo_items(&header, &content);
-        let attachment = content.attachment;
-        self.add_document(NewDocument { items, folder: Some(inbox), parent, attachment, ..NewDocument::default() })
-            .await
-    }
-
-    async fn add_document(&mut self, document: NewDocument) -> StepResult {
+    async fn add_document(&mut self, parent: Option<Row>) -> StepResult {
+        let folder = if self.workplace.is_mail_file() { Some(self.inbox().await?) } else { None };
+        let (items, attachment) = self.added_items(self.action);
+        let document = NewDocument { place: Place::Workplace, items, folder, parent, attachment };
         let row = self.session.create_document(self.count, document).await?;
         self.memory.add_own(row);
         Ok(DONE)
@@ -167,7 +169,9 @@ impl StepContext<'_> {
         let recipients: Vec<String> = to.iter().map(|user| self.settings.names.address(*user)).collect();
         let message = content.message(&self.address(), &recipients);
         self.session.deposit(self.count, message, recipients.clone()).await?;
-        if copy {
+        if copy && self.replica.is_some() {
+            self.add_locally(Some(SENT.to_owned()), None);
+        } else if copy {
             let sent = match self.memory.sent {
                 Some(sent) => sent,
                 None => self.session.folder_id(self.count, SENT).await?,

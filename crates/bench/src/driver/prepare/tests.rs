@@ -55,6 +55,22 @@ fn options_change_plan_and_population() {
 }
 
 #[test]
+fn iterations_and_measured_interval_can_be_those_of_the_command_line() {
+    let run = prepared("n8mail", |options| {
+        options.iterations = Some(8);
+        options.measure_us = Some(60_000_000);
+    });
+    let run = run.expect("it can be played");
+    assert_eq!((run.plan.workload().iterations, run.settings.lengths.measure()), (8, Duration::from_secs(60)));
+}
+
+#[test]
+fn local_replicas_are_played() {
+    assert_eq!(prepared("entmail", |_| {}).expect("it can be played").left_out.len(), 4, "two verbs and two parts");
+    assert_eq!(prepared("streamingreplication", |_| {}).expect("it can be played").left_out.len(), 0);
+}
+
+#[test]
 fn databases_can_have_fewer_documents_than_the_workload_states() {
     let run = prepared("shareddatabase", |options| options.database_documents = Some(120)).expect("it can be played");
     let kind = &run.databases.kinds[0];
@@ -77,7 +93,6 @@ fn users_of_fixed_classes_are_in_addition() {
 fn what_cannot_be_played_is_refused_with_the_reason() {
     let same = |_: &mut RunOptions| {};
     assert!(refusal("r6imap", same).contains("the door imap does not exist yet"));
-    assert!(refusal("entmail", same).contains("plays no local replicas"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![5, 5])).contains("ascending"));
     assert!(refusal("n8mail", |options| options.users = Some(Vec::new())).contains("--users"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![200_001])).contains("at most 200000"));

@@ -1,0 +1,210 @@
+//! The exchange of a replica (docs/replication.md, "The exchange"): the list of changes, the notes and their contents.
+//! The driver keeps nothing of them: it reads and drops them, as fast as the server sends.
+
+use std::collections::HashSet;
+
+use client::v1;
+
+use super::message_parts::ContentId;
+use super::session::{CallCount, CallError, Session};
+use super::{DONE, StepContext, StepResult};
+use crate::workload::action::PullMethod;
+
+/// Maximum number of notes that are requested with one call, and of their bytes if there are several.
+const NOTES_PER_CALL_MAX: usize = 250;
+const CALL_BYTES_MAX: u64 = 4 << 20;
+/// Maximum number of contents of which a pull remembers that it has read them. Others are read again.
+const CONTENTS_MAX: usize = 10_000;
+/// Maximum number of pages of a list of changes. One that has more does not come to an end.
+const PAGES_MAX: usize = 100_000;
+
+/// A list of changes while it is read.
+#[derive(Debug, Default)]
+pub(super) struct ChangeList {
+    after: Option<v1::ReplicaPosition>,
+    progress: Option<v1::ListProgress>,
+    pages: usize,
+    is_over: bool,
+}
+
+impl ChangeList {
+    /// Begins the list of the changes after a position, or of all notes.
+    pub(super) fn after(position: Option<v1::ReplicaPosition>) -> Self {
+        Self { after: position, ..Self::default() }
+    }
+
+    /// Reads the next page, or returns `None` behind the last one.
+    pub(super) async fn next_page(
+        &mut self,
+        session: &Session,
+        count: &mut CallCount,
+    ) -> Result<Option<Vec<v1::ListedNote>>, CallError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let request = v1::ListChangedNotesRequest {
+            database: Some(session.database()),
+            after: self.after.clone(),
+            progress: self.progress.take(),
+            selection: None,
+        };
+        let page = session.call(count, session.client().replication().list_changed_notes(request)).await?;
+        self.pages += 1;
+        if self.pages > PAGES_MAX {
+            return Err(CallError::kept("malformed", "the list of changes does not come to an end"));
+        }
+        self.is_over = page.last;
+        if page.last {
+            self.after = page.position;
+        } else {
+            let v1::ChangedNotes { position, seen, comparison, .. } = page;
+            self.progress = Some(v1::ListProgress { position, seen, comparison });
+        }
+        Ok(Some(page.notes))
+    }
+
+    /// Returns the position behind the whole list.
+    pub(super) fn into_position(self) -> Option<v1::ReplicaPosition> {
+        self.after
+    }
+}
+
+/// What a replica has received.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// The contents that were read, at most [`CONTENTS_MAX`].
+    contents: HashSet<ContentId>,
+    /// The UNIDs of notes that are stubs of deletions, of the last call.
+    pub(super) deleted: Vec<Vec<u8>>,
+}
+
+impl StepContext<'_> {
+    /// Reads the whole database, as into an empty replica.
+    pub(super) async fn pull(&mut self, method: PullMethod) -> StepResult {
+        self.describe_replica(None).await?;
+        let per_call = match method {
+            PullMethod::Stream => NOTES_PER_CALL_MAX,
+            PullMethod::Call => 1,
+        };
+        let mut list = ChangeList::after(None);
+        let mut received = Received::default();
+        while let Some(page) = list.next_page(self.session, self.count).await? {
+            for part in parts_of_page(&page, per_call) {
+                self.receive(part, &mut received).await?;
+            }
+        }
+        Ok(DONE)
+    }
+
+    /// Asks for the description of the replica of the server.
+    pub(super) async fn describe_replica(
+        &mut self,
+        known: Option<v1::ReplicaPosition>,
+    ) -> Result<v1::Replica, CallError> {
+        let request = v1::GetReplicaRequest { database: self.database(), known };
+        let mut stub = self.session.client().replication();
+        self.session.call(self.count, stub.get_replica(request)).await
+    }
+
+    /// Reads notes, and the contents that no note before them had.
+    pub(super) async fn receive(&mut self, notes: &[v1::ListedNote], received: &mut Received) -> Result<(), CallError> {
+        let request = v1::ReadReplicaNotesRequest {
+            database: self.database(),
+            unids: notes.iter().map(|note| note.unid.clone()).collect(),
+            truncated: false,
+            takes_parts: true,
+        };
+        let mut stub = self.session.client().replication();
+        let mut replies = self.session.call(self.count, stub.read_replica_notes(request)).await?;
+        let mut wanted = Vec::new();
+        received.deleted.clear();
+        while let Some(reply) = replies.message().await.map_err(|status| self.session.failed(&status))? {
+            for note in reply.notes {
+                received.add(&note, &mut wanted);
+            }
+        }
+        self.read_contents(&wanted).await?;
+        Ok(())
+    }
+}
+
+impl Received {
+    fn add(&mut self, note: &v1::ReplicaNote, wanted: &mut Vec<([u8; 16], ContentId)>) {
+        let Ok(unid) = <[u8; 16]>::try_from(&note.unid[..]) else { return };
+        if note.deleted {
+            self.deleted.push(note.unid.clone());
+        }
+        for content in note.content_ids.iter().filter_map(|id| ContentId::try_from(&id[..]).ok()) {
+            if self.contents.contains(&content) {
+                continue;
+            }
+            if self.contents.len() < CONTENTS_MAX {
+                self.contents.insert(content);
+            }
+            wanted.push((unid, content));
+        }
+    }
+}
+
+/// Divides notes into parts that are requested with one call each.
+pub(super) fn parts_of_page(notes: &[v1::ListedNote], per_call: usize) -> Vec<&[v1::ListedNote]> {
+    let mut parts = Vec::new();
+    let mut rest = notes;
+    while !rest.is_empty() {
+        let mut bytes = 0_u64;
+        let fits = |note: &&v1::ListedNote| {
+            bytes = bytes.saturating_add(note.size_bytes);
+            bytes <= CALL_BYTES_MAX
+        };
+        let count = rest.iter().take(per_call).take_while(fits).count().max(1);
+        let (part, others) = rest.split_at(count);
+        parts.push(part);
+        rest = others;
+    }
+    parts
+}
+
+/// Divides notes into parts as a replica requests them.
+pub(super) fn parts_of_changes(notes: &[v1::ListedNote]) -> Vec<&[v1::ListedNote]> {
+    parts_of_page(notes, NOTES_PER_CALL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(size_bytes: u64) -> v1::ListedNote {
+        v1::ListedNote { size_bytes, ..v1::ListedNote::default() }
+    }
+
+    #[test]
+    fn pages_are_divided_by_number_and_bytes() {
+        let lengths = |sizes: &[u64], per_call| {
+            let notes: Vec<_> = sizes.iter().map(|size| listed(*size)).collect();
+            parts_of_page(&notes, per_call).into_iter().map(<[_]>::len).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&[1; 7], 3), [3, 3, 1]);
+        assert_eq!(lengths(&[1; 2], 1), [1, 1]);
+        assert_eq!(lengths(&[CALL_BYTES_MAX / 2; 3], 250), [2, 1]);
+        assert_eq!(lengths(&[u64::MAX, 1, u64::MAX], 250), [1, 1, 1]);
+        assert!(lengths(&[], 250).is_empty());
+    }
+
+    #[test]
+    fn a_content_is_read_once() {
+        let note = |unid: u8, contents: &[u8]| v1::ReplicaNote {
+            unid: vec![unid; 16],
+            content_ids: contents.iter().map(|content| vec![*content; 32]).collect(),
+            deleted: contents.is_empty(),
+            ..v1::ReplicaNote::default()
+        };
+        let mut received = Received::default();
+        let mut wanted = Vec::new();
+        for note in [note(1, &[1, 2]), note(2, &[2, 3]), note(3, &[])] {
+            received.add(&note, &mut wanted);
+        }
+        received.add(&v1::ReplicaNote { unid: vec![4; 3], ..note(4, &[9]) }, &mut wanted);
+        assert_eq!(wanted, [([1; 16], [1; 32]), ([1; 16], [2; 32]), ([2; 16], [3; 32])]);
+        assert_eq!(received.deleted, [vec![3; 16]]);
+    }
+}
