@@ -21,8 +21,8 @@ use crate::record::counters::VerbCounts;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{
-    Calls, Databases, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population, Promised,
-    Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
+    Calls, Databases, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population,
+    Promised, Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
 use crate::report::verdict::{DriverFigures, RunFigures, judge};
