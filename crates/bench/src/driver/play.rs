@@ -54,7 +54,7 @@ pub fn door_settings(
         Door::Native => Ok(DoorSettings::Native(Arc::new(native_settings(run, target, random, traffic)?))),
         Door::Jmap => Ok(DoorSettings::Jmap(Arc::new(jmap_settings(run, target, random, traffic)?))),
         Door::Lite => {
-            let origin = Arc::new(origin(target, Protocol::Lite)?);
+            let origin = Arc::new(origin(target, Protocol::Lite, traffic)?);
             let has_filler = target.addresses.contains_key(&Protocol::Jmap);
             let filler = has_filler.then(|| jmap_settings(run, target, random, traffic)).transpose()?;
             Ok(DoorSettings::Lite(Arc::new(LiteSettings {
@@ -131,7 +131,7 @@ fn jmap_settings(
     let has_native = target.addresses.contains_key(&Protocol::Native);
     let creator = has_native.then(|| native_settings(run, target, random, traffic)).transpose()?;
     Ok(JmapSettings {
-        origin: Arc::new(origin(target, Protocol::Jmap)?),
+        origin: Arc::new(origin(target, Protocol::Jmap, traffic)?),
         names: target.names.clone(),
         password: target.password.clone(),
         size_scale: run.options.size_scale,
@@ -140,9 +140,9 @@ fn jmap_settings(
 }
 
 /// Returns the server of a protocol over HTTPS.
-fn origin(target: &Target, protocol: Protocol) -> Result<Origin, TargetError> {
+fn origin(target: &Target, protocol: Protocol, traffic: &Traffic) -> Result<Origin, TargetError> {
     let address = target.address(protocol)?;
-    Origin::new(address, &target.trust).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
+    Origin::new(address, &target.trust, traffic).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
 }
 
 /// Creates the mail files and databases that do not exist, fills them all, and reports how far it is.

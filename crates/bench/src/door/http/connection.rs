@@ -97,7 +97,7 @@ impl Connection {
         let socket = TcpStream::connect(&origin.address).await.map_err(|error| failed(error.to_string()))?;
         socket.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let connector = TlsConnector::from(std::sync::Arc::clone(&origin.tls));
-        let stream = connector.connect(origin.server_name.clone(), socket).await;
+        let stream = connector.connect(origin.server_name.clone(), origin.traffic.counted(socket)).await;
         let stream = stream.map_err(|error| failed(error.to_string()))?;
         let has_streams = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = TokioIo::new(stream);

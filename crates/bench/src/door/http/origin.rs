@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::Trust;
+use client::{Traffic, Trust};
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -18,6 +18,8 @@ pub struct Origin {
     pub(super) server_name: ServerName<'static>,
     /// The settings of TLS.
     pub(super) tls: Arc<ClientConfig>,
+    /// Counts the bytes of the connections.
+    pub(super) traffic: Traffic,
 }
 
 impl std::fmt::Debug for Origin {
@@ -27,12 +29,13 @@ impl std::fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// Creates the origin of a host and port. Returns `None` if the host is neither a name nor an address.
-    pub fn new(address: &str, trust: &Trust) -> Option<Self> {
+    /// Creates the origin of a host and port. The bytes of its connections are counted by `traffic`. Returns `None` if
+    /// the host is neither a name nor an address.
+    pub fn new(address: &str, trust: &Trust, traffic: &Traffic) -> Option<Self> {
         let (host, _) = address.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let server_name = ServerName::try_from(host.to_owned()).ok()?;
-        Some(Self { address: address.to_owned(), server_name, tls: trust.tls(VERSIONS) })
+        Some(Self { address: address.to_owned(), server_name, tls: trust.tls(VERSIONS), traffic: traffic.clone() })
     }
 
     /// Returns the host and port, as in the header field `Host`.

@@ -251,7 +251,7 @@ fn with_line_ends(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use client::Trust;
+    use client::{Traffic, Trust};
     use proptest::prelude::*;
 
     use super::*;
@@ -260,7 +260,7 @@ mod tests {
     fn origin() -> Origin {
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
         let trust = Trust::pinned(certified.cert.pem().as_bytes()).expect("a certificate");
-        Origin::new("127.0.0.1:1", &trust).expect("an origin")
+        Origin::new("127.0.0.1:1", &trust, &Traffic::default()).expect("an origin")
     }
 
     fn form(html: &str) -> Form {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use base::sync::Mutex;
-use client::Trust;
+use client::{Traffic, Trust};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::body::Incoming;
@@ -205,7 +205,7 @@ async fn listen(protocol: &[u8]) -> (TlsAcceptor, TcpListener, Arc<Origin>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let trust = Trust::pinned(pem.as_bytes()).expect("a certificate");
-    let origin = Origin::new(&address, &trust).expect("an origin");
+    let origin = Origin::new(&address, &trust, &Traffic::default()).expect("an origin");
     (TlsAcceptor::from(Arc::new(config)), listener, Arc::new(origin))
 }
 
