@@ -107,6 +107,9 @@ fn what_cannot_be_played_is_refused_with_the_reason() {
 fn random_senders_are_refused() {
     let text = "format = 1\nname = \"Fill\"\ntitle = \"Fill\"\npace = \"unpaced\"\n\
                 step = [{ verb = \"send\", to = \"self\", from = \"random\" }]\n";
-    let refused = prepare(text, RunOptions::default()).expect_err("no such door").to_string();
-    assert!(refused.contains("in the name of another user"), "{refused}");
+    for door in [Door::Native, Door::Jmap, Door::Lite] {
+        let options = RunOptions { door: Some(door), ..RunOptions::default() };
+        let refused = prepare(text, options).expect_err("no such door").to_string();
+        assert!(refused.contains("in the name of another user"), "{refused}");
+    }
 }
