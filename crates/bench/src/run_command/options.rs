@@ -16,7 +16,7 @@ pub struct PlayOptions {
     /// Sets a parameter of the workload; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// The protocols: native or imap; those of the workload if missing.
+    /// The protocols: native, imap, jmap or lite; those of the workload if missing.
     #[arg(long, value_name = "DOOR", value_parser = door)]
     door: Option<Door>,
     /// Divides iterations, jitter, pauses, interval, settling and measured interval, but no time limit and no size.
