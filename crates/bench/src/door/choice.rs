@@ -40,6 +40,9 @@ impl DoorOffer {
     }
 }
 
+/// A verb that a target does not have, with the reason.
+pub type MissingVerb = (Verb, &'static str);
+
 /// What the doors of all users of a run share.
 #[derive(Debug, Clone)]
 pub enum DoorSettings {
@@ -70,6 +73,18 @@ impl DoorSettings {
         match self {
             Self::Native(settings) => Some(settings),
             Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
+        }
+    }
+
+    /// Returns the verbs of the door that the target does not have, as the first user sees it.
+    ///
+    /// # Errors
+    ///
+    /// If the first user cannot log in.
+    pub async fn missing_verbs(&self) -> Result<Vec<MissingVerb>, StepError> {
+        match self {
+            Self::Jmap(settings) => jmap::missing_verbs(settings).await,
+            Self::Native(_) | Self::Imap(_) | Self::Lite(_) => Ok(Vec::new()),
         }
     }
 

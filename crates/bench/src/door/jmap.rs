@@ -52,6 +52,29 @@ pub fn offered() -> Offered {
     Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
 }
 
+/// Returns the verbs that the server of the run does not have: the first user reads its Session object, and opens its
+/// event source.
+///
+/// # Errors
+///
+/// If the first user cannot log in.
+pub async fn missing_verbs(settings: &JmapSettings) -> Result<Vec<(Verb, &'static str)>, StepError> {
+    let mut count = CallCount::default();
+    let session = JmapSession::log_in(settings, 1, &mut count).await;
+    let mut session = session.map_err(|error| error.into_step_error(count.calls))?;
+    let mut missing = Vec::new();
+    if !session.account().has_submission {
+        missing.extend([Verb::Send, Verb::Reply].map(|verb| (verb, "the server sends no messages over JMAP")));
+    }
+    if session.account().principals.is_none() {
+        missing.push((Verb::Lookup, "the server has no principals over JMAP"));
+    }
+    if session.open_events(&mut count).await.is_err() {
+        missing.push((Verb::Wait, "the server has no event source"));
+    }
+    Ok(missing)
+}
+
 /// What the doors of all users share.
 pub struct JmapSettings {
     /// The server.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::options::RunOptions;
 use crate::door::Offered;
-use crate::door::choice::DoorOffer;
+use crate::door::choice::{DoorOffer, MissingVerb};
 use crate::engine::pace::{Pace, Speedup};
 use crate::engine::phases::{PhaseLengths, StatedLengths};
 use crate::engine::run::{LEVELS_MAX, RunSettings};
@@ -45,7 +45,7 @@ pub enum Refusal {
 }
 
 /// A run that can begin.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PreparedRun {
     /// The options.
     pub options: RunOptions,
@@ -65,6 +65,19 @@ pub struct PreparedRun {
     pub mail_files: MailFiles,
     /// The other databases, and what they have before the run.
     pub databases: Arc<DatabaseFiles>,
+}
+
+impl PreparedRun {
+    /// Returns the run without the verbs that its target does not have, which are left out by name.
+    pub fn without(&self, missing: &[MissingVerb]) -> Self {
+        let is_missing = |verb: &Verb| missing.iter().any(|(missing, _)| missing == verb);
+        let offered = Verb::all().filter(|verb| self.offered.has(*verb) && !is_missing(verb));
+        let by_verb = transactions_by_verb(self.plan.workload());
+        let used = missing.iter().filter(|(verb, _)| self.offered.has(*verb) && by_verb.contains_key(verb));
+        let mut left_out: Vec<LeftOut> = used.map(|(verb, reason)| left_out_verb(*verb, reason, &by_verb)).collect();
+        left_out.extend(self.left_out.iter().cloned());
+        Self { offered: Arc::new(Offered::new(offered)), left_out, ..self.clone() }
+    }
 }
 
 /// Prepares a run of a workload file.
@@ -255,14 +268,8 @@ fn fixed_users(class: &Class) -> u64 {
 /// Returns what the door does not perform, and the activities beside the users.
 fn left_out(workload: &Workload, offer: &DoorOffer) -> Vec<LeftOut> {
     let by_verb = transactions_by_verb(workload);
-    let all: f64 = by_verb.values().sum();
-    let used = by_verb.iter().filter(|(verb, _)| !offer.offered.has(**verb));
-    let verbs = used.map(|(verb, transactions)| LeftOut {
-        name: verb.word().to_owned(),
-        kind: "verb".to_owned(),
-        reason: offer.reason(*verb).to_owned(),
-        share: Some(if all > 0.0 { transactions / all } else { 0.0 }),
-    });
+    let used = by_verb.keys().filter(|verb| !offer.offered.has(**verb));
+    let verbs = used.map(|verb| left_out_verb(*verb, offer.reason(*verb), &by_verb));
     let parts = workload.parts.iter().map(|part| LeftOut {
         name: part_name(part.name).to_owned(),
         kind: "part".to_owned(),
@@ -270,6 +277,17 @@ fn left_out(workload: &Workload, offer: &DoorOffer) -> Vec<LeftOut> {
         share: None,
     });
     verbs.chain(parts).collect()
+}
+
+fn left_out_verb(verb: Verb, reason: &str, by_verb: &BTreeMap<Verb, f64>) -> LeftOut {
+    let all: f64 = by_verb.values().sum();
+    let transactions = by_verb.get(&verb).copied().unwrap_or(0.0);
+    LeftOut {
+        name: verb.word().to_owned(),
+        kind: "verb".to_owned(),
+        reason: reason.to_owned(),
+        share: Some(if all > 0.0 { transactions / all } else { 0.0 }),
+    }
 }
 
 fn part_name(name: PartName) -> &'static str {

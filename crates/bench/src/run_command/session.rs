@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::Timestamp;
 use bench::compare::spreads::Spreads;
+use bench::door::StepError;
 use bench::driver::observer::RunRecord;
 use bench::driver::outcome::{RunFacts, report, samples, title};
 use bench::driver::play::{LogFile, Stage, door_settings, play_run, populate};
@@ -156,6 +157,8 @@ impl PlaySession<'_> {
     ) -> Result<PlayedRun> {
         let traffic = Traffic::default();
         let settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
+        let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
+        let run = &run.without(&settings.missing_verbs().await.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
         directory.write("target.toml", &file::describe(&open.target))?;
         if let Some(server) = &open.server {

@@ -257,6 +257,11 @@ async fn what_the_server_does_not_have_is_an_error() {
         _ => answer(seen),
     });
     let server = server.await;
+    let missing = missing_verbs(&settings(&server)).await.expect("a login");
+    let missing: Vec<Verb> = missing.into_iter().map(|(verb, _)| verb).collect();
+    assert_eq!(missing, [Verb::Send, Verb::Reply, Verb::Lookup, Verb::Wait]);
+    let complete = FakeServer::start(answer).await;
+    assert_eq!(missing_verbs(&settings(&complete)).await.expect("a login"), []);
     let mut door = logged_in(&server).await;
     let steps = r#"{ verb = "send", bytes = 10 }, { verb = "lookup" }, { verb = "wait" }"#;
     let lines = performed(&server, &mut door, steps).await;

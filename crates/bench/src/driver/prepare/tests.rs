@@ -104,6 +104,18 @@ fn what_cannot_be_played_is_refused_with_the_reason() {
 }
 
 #[test]
+fn verbs_that_the_target_does_not_have_are_left_out() {
+    let run = prepared("n8mail", |_| {}).expect("it can be played");
+    let missing = [(Verb::Lookup, "no principals"), (Verb::Invite, "left out already"), (Verb::Pull, "not used")];
+    let without = run.without(&missing);
+    let names: Vec<&str> = without.left_out.iter().map(|left_out| left_out.name.as_str()).collect();
+    assert_eq!(names, ["lookup", "invite", "accept"]);
+    assert_eq!((&*without.left_out[0].reason, without.left_out[0].share > Some(0.0)), ("no principals", true));
+    assert!(!without.offered.has(Verb::Lookup) && without.offered.has(Verb::Read));
+    assert_eq!(run.without(&[]).left_out, run.left_out);
+}
+
+#[test]
 fn random_senders_are_refused() {
     let text = "format = 1\nname = \"Fill\"\ntitle = \"Fill\"\npace = \"unpaced\"\n\
                 step = [{ verb = \"send\", to = \"self\", from = \"random\" }]\n";
