@@ -164,7 +164,7 @@ impl Door for NativeDoor {
                 Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
             }
             Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
-            Err(error) if error.code() == NOT_FOUND && self.workplace.is_shared_document(action.verb()) => {
+            Err(error) if error.code == NOT_FOUND && self.workplace.is_shared_document(action.verb()) => {
                 Ok(Reply::Skipped)
             }
             Err(error) => Err(error.into_step_error(count.calls)),

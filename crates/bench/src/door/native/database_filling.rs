@@ -78,8 +78,8 @@ async fn create(session: &Session, file: DatabaseFile<'_>) -> Result<(), CallErr
     let created = session.call(&mut count, session.client().databases().create_database(request)).await;
     match created {
         Ok(_) => grant(session, file.kind.rights).await,
-        Err(error) if error.code() == EXISTS => Ok(()),
-        Err(error) if error.code() == SERVER_ONLY => {
+        Err(error) if error.code == EXISTS => Ok(()),
+        Err(error) if error.code == SERVER_ONLY => {
             let request = v1::OpenDatabaseRequest { database: Some(session.database()) };
             let opened = session.call(&mut count, session.client().databases().open_database(request)).await;
             let missing = format!("{path} does not exist, and native.database_creators does not permit to create it");

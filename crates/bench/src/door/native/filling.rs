@@ -53,7 +53,7 @@ pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), 
             let mut count = CallCount::default();
             let found = session.call(&mut count, session.client().search().search_full_text(request)).await;
             match found {
-                Err(error) if error.code() == NO_INDEX && Instant::now() < deadline => sleep(INDEX_INTERVAL).await,
+                Err(error) if error.code == NO_INDEX && Instant::now() < deadline => sleep(INDEX_INTERVAL).await,
                 Err(error) => return Err(error),
                 Ok(_) => break,
             }
