@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use client::Traffic;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -26,26 +27,35 @@ pub const LITERAL_BYTES_MAX: u64 = 64 << 20;
 /// The bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Where a server is, and how it is reached.
+/// Where a server is, how it is reached, and who counts the bytes.
 #[derive(Debug, Clone)]
-pub enum Place {
-    /// Over TLS, from the beginning.
-    Tls {
-        /// The host and port.
-        address: String,
-        /// The certificates that are trusted.
-        config: Arc<ClientConfig>,
-    },
-    /// Over TCP, without encryption.
+pub struct Place {
+    way: Way,
+    traffic: Traffic,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// A host and port with TLS from the beginning, and the certificates that are trusted.
+    Tls { address: String, config: Arc<ClientConfig> },
+    /// A host and port, without encryption.
     Tcp(String),
-    /// Over a local socket.
+    /// A local socket.
     Local(PathBuf),
 }
 
 impl Place {
-    /// Returns the place of an address: the path of a local socket, or a host and port.
-    pub fn unencrypted(address: &str) -> Self {
-        if address.starts_with('/') { Self::Local(PathBuf::from(address)) } else { Self::Tcp(address.to_owned()) }
+    /// Creates the place of a host and port with TLS from the beginning. Bytes are counted by `traffic`.
+    pub fn tls(address: &str, config: &Arc<ClientConfig>, traffic: &Traffic) -> Self {
+        let way = Way::Tls { address: address.to_owned(), config: Arc::clone(config) };
+        Self { way, traffic: traffic.clone() }
+    }
+
+    /// Creates the place of an address without encryption: the path of a local socket, or a host and port.
+    pub fn unencrypted(address: &str, traffic: &Traffic) -> Self {
+        let is_local = address.starts_with('/');
+        let way = if is_local { Way::Local(PathBuf::from(address)) } else { Way::Tcp(address.to_owned()) };
+        Self { way, traffic: traffic.clone() }
     }
 }
 
@@ -75,9 +85,10 @@ impl LineConnection {
     ///
     /// If there is no server, or if its certificate is not trusted.
     pub async fn connect(place: &Place) -> Result<Self, CallError> {
-        match place {
-            Place::Tls { address, config } => {
-                let socket = connect_tcp(address).await?;
+        let traffic = &place.traffic;
+        match &place.way {
+            Way::Tls { address, config } => {
+                let socket = traffic.counted(connect_tcp(address).await?);
                 let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
                 let failed = |reason: &dyn std::fmt::Display| connect_error(address, reason);
@@ -86,10 +97,10 @@ impl LineConnection {
                 let stream = connector.connect(name, socket).await.map_err(|error| failed(&error))?;
                 Ok(Self::over(stream))
             }
-            Place::Tcp(address) => Ok(Self::over(connect_tcp(address).await?)),
-            Place::Local(path) => {
+            Way::Tcp(address) => Ok(Self::over(traffic.counted(connect_tcp(address).await?))),
+            Way::Local(path) => {
                 let failed = |error| connect_error(&path.display().to_string(), &error);
-                Ok(Self::over(UnixStream::connect(path).await.map_err(failed)?))
+                Ok(Self::over(traffic.counted(UnixStream::connect(path).await.map_err(failed)?)))
             }
         }
     }

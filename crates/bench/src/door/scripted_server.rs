@@ -1,5 +1,6 @@
 //! A server for tests that follows a script: it expects commands, and answers each with what the script says.
 
+use client::Traffic;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -55,7 +56,7 @@ impl ScriptedServer {
     /// Starts a server for connections that follow each other.
     pub async fn start(dialogues: Vec<Dialogue>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
-        let place = Place::Tcp(listener.local_addr().expect("it is bound").to_string());
+        let place = Place::unencrypted(&listener.local_addr().expect("it is bound").to_string(), &Traffic::default());
         let task = tokio::spawn(async move {
             let mut received = Vec::new();
             for dialogue in dialogues {

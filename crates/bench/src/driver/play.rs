@@ -65,15 +65,15 @@ pub fn door_settings(
                 filler,
             })))
         }
-        Door::Imap => Ok(DoorSettings::Imap(Arc::new(imap_settings(run, target)?))),
+        Door::Imap => Ok(DoorSettings::Imap(Arc::new(imap_settings(run, target, traffic)?))),
         door => Err(TargetError::NoDoor(door)),
     }
 }
 
 /// Returns the settings of the IMAP door. The target needs a service for sending only if a step sends.
-fn imap_settings(run: &PreparedRun, target: &Target) -> Result<ImapSettings, TargetError> {
+fn imap_settings(run: &PreparedRun, target: &Target, traffic: &Traffic) -> Result<ImapSettings, TargetError> {
     let tls = target.trust.tls(&[]);
-    let over_tls = |address: &str| Place::Tls { address: address.to_owned(), config: Arc::clone(&tls) };
+    let over_tls = |address: &str| Place::tls(address, &tls, traffic);
     let sends = run.plan.workload().sends();
     let submission = match target.address(Protocol::Submission) {
         Ok(address) => Some(over_tls(address)),
@@ -82,7 +82,7 @@ fn imap_settings(run: &PreparedRun, target: &Target) -> Result<ImapSettings, Tar
     };
     let services = [(Protocol::Lmtp, Dialect::Lmtp), (Protocol::Smtp, Dialect::Smtp)];
     let mut delivery = services.into_iter().filter_map(|(protocol, dialect)| {
-        let place = Place::unencrypted(target.address(protocol).ok()?);
+        let place = Place::unencrypted(target.address(protocol).ok()?, traffic);
         Some(DeliveryPool::new(place, dialect))
     });
     let delivery = delivery.next();

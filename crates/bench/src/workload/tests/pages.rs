@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::Door;
 use super::super::class::{KEYS as CLASS_KEYS, STEP_KEYS};
 use super::super::fraction::Fraction;
 use super::super::profile::SizeProfile;
@@ -125,4 +126,18 @@ fn example_of_the_page_is_valid_and_has_its_rates() {
     assert!(workload.numbers.iter().all(|number| number.source.tags == ["assumed"]));
     let busy = valid(example, &["busy=8"]);
     assert_eq!(Rates::of_hour(&busy, &busy.classes[0]).map(|hour| hour.by_verb[&Verb::Read]), Some(Fraction::from(48)));
+}
+
+#[test]
+fn example_for_any_mail_server_is_valid() {
+    let section = section(WORKLOADS, "## Your own workload in twenty lines, against any mail server");
+    let mut examples = section.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let example = examples.next().expect("a workload");
+    assert!(example.lines().count() <= 20, "{}", example.lines().count());
+    let workload = valid(example, &[]);
+    let hour = Rates::of_hour(&workload, &workload.classes[0]).expect("it has a timetable");
+    assert_eq!(workload.door, Door::Imap);
+    assert_eq!([Verb::Read, Verb::Reply].map(|verb| hour.by_verb[&verb]), [36, 3].map(Fraction::from));
+    let target: toml::Table = examples.next().expect("a target").parse().expect("TOML");
+    assert!(["imap", "submission", "lmtp", "password_file", "certificate"].iter().all(|key| target.contains_key(*key)));
 }
