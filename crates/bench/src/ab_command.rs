@@ -21,10 +21,10 @@ use bench::wall_clock;
 use clap::{Args, ValueEnum};
 
 use crate::arguments::Result;
-use crate::run_command::facts;
+use crate::run_command::{INVALID_EXIT_CODE, facts};
 use child::{Ended, Runner};
 use memory::{MemoryFolder, replaced};
-use settings::{RunWords, words_of_setting};
+use settings::{RunWords, decides_population, words_of_setting};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
 
@@ -35,7 +35,7 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
     run.users=200), or workload.NAME=VALUE of a parameter of the workload.\n\nExamples:\n  \
     doublet-bench ab n8mail --a store.sync=group --b store.sync=off --users 50 --speedup 60 --documents 20\n  \
     doublet-bench ab n8mail --b blobs.threshold=1GiB --populations each --users 20 --speedup 240 --documents 50\n\n\
-    Exit codes: those of the worst turn (see run); 1 if a turn could not be carried out."
+    Exit codes: those of the worst turn (see run); 1 if a turn could not be carried out, 2 for errors of the options."
 )]
 pub struct AbCommand {
     /// A shipped workload by its name in lower case, or the path of a file.
@@ -80,6 +80,10 @@ pub fn turns(text: &str) -> std::result::Result<usize, String> {
 
 /// Runs the turns.
 pub fn run(command: &AbCommand) -> Result<ExitCode> {
+    if let Err(error) = checked(command) {
+        eprintln!("doublet-bench: {error}");
+        return Ok(ExitCode::from(INVALID_EXIT_CODE));
+    }
     let played = play(command)?;
     println!("{}", played.directory.display());
     Ok(played.exit_code())
@@ -104,16 +108,26 @@ impl PlayedAb {
 
 /// Runs the turns, and writes the result. Further reports than that of the result are in folders below its own.
 pub fn play(command: &AbCommand) -> Result<PlayedAb> {
-    let words = RunWords::parse(&command.workload, &command.run)?;
-    let sides = [words_of_settings(&command.a)?, words_of_settings(&command.b)?];
-    for side in &sides {
-        words.check_with(side)?;
-    }
+    let (words, sides) = checked(command)?;
     let directory = create_directory(command)?;
     let mut ab = Ab { command, words, sides, runner: Runner::new()?, directory, populations: Vec::new() };
     let played = ab.play();
     ab.delete_populations();
     played
+}
+
+/// Checks the options, and returns those of `run` for both settings and for each of them.
+pub fn checked(command: &AbCommand) -> Result<(RunWords, [Vec<String>; 2])> {
+    let words = RunWords::parse(&command.workload, &command.run)?;
+    let sides = [words_of_settings(&command.a)?, words_of_settings(&command.b)?];
+    for side in &sides {
+        words.check_with(side)?;
+    }
+    let decides = command.a.iter().chain(&command.b).find(|setting| decides_population(setting));
+    match decides.filter(|_| command.populations == Populations::One) {
+        Some(setting) => Err(format!("{setting} decides what is in the mail files: add --populations each").into()),
+        None => Ok((words, sides)),
+    }
 }
 
 fn create_directory(command: &AbCommand) -> Result<PathBuf> {

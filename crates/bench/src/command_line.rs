@@ -133,6 +133,17 @@ mod tests {
         assert!(refused("doublet-bench max-users n8mail --limit 1").contains("not a duration"));
         let line = "doublet-bench max-users n8mail --from 50 --to 400 --limit 500ms --speedup 60 --json";
         assert!(matches!(parse(line), Ok(Command::MaxUsers(_))), "{line}");
+        let run = |line: &str| match parse(line) {
+            Ok(Command::Ab(command)) => command.run.join(" "),
+            Ok(Command::Experiment(command)) => command.run_words().join(" "),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(run("doublet-bench ab n8mail --a x=1 --b x=2 --turns 8 --users 5 --pin"), "--users 5 --pin");
+        assert_eq!(run("doublet-bench experiment cache --turns 8 --users 5"), "--users 5");
+        assert_eq!(run("doublet-bench experiment --all -- --users 5"), "--users 5");
+        assert!(refused("doublet-bench ab n8mail --b x=2 --turns 4").contains("not a number from 5 to 100"));
+        assert!(refused("doublet-bench ab n8mail --a x=1").contains("--b"));
+        assert!(refused("doublet-bench experiment").contains("--list"));
         assert!(refused("doublet-bench compare one").contains("values required"));
         assert!(matches!(parse("doublet-bench compare one two three --anyway"), Ok(Command::Compare(_))));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));

@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::ab_command::{self, AbCommand, Populations, turns};
 use crate::arguments::Result;
+use crate::run_command::INVALID_EXIT_CODE;
 
 /// Exit code for what this version refuses.
 const REFUSED_EXIT_CODE: u8 = 5;
@@ -22,13 +23,14 @@ const REFUSED_EXIT_CODE: u8 = 5;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     doublet-bench experiment --list\n  \
-    doublet-bench experiment attachment-store --out results --users 40 --server target/release/doublet\n\n\
+    doublet-bench experiment attachment-store --out results --users 40 --server target/release/doublet\n  \
+    doublet-bench experiment --all --out results -- --users 40\n\n\
     The options of run win over those of the experiment, which are small: a result says at what scale it was measured.")]
 pub struct ExperimentCommand {
     /// The name of an experiment.
     #[arg(required_unless_present_any = ["all", "list"])]
     name: Option<String>,
-    /// Runs all experiments, one after the other. Further words are options of run.
+    /// Runs all experiments, one after the other. Options of run follow after two dashes.
     #[arg(long, conflicts_with = "list")]
     all: bool,
     /// Lists the experiments, and what those that cannot be run wait for.
@@ -48,6 +50,14 @@ pub struct ExperimentCommand {
     run: Vec<String>,
 }
 
+impl ExperimentCommand {
+    /// Returns the options of `run`. With `--all`, the first of them was taken for the name.
+    pub fn run_words(&self) -> Vec<String> {
+        let first = self.name.iter().filter(|_| self.all);
+        first.chain(&self.run).cloned().collect()
+    }
+}
+
 /// Runs or lists experiments.
 pub fn run(command: &ExperimentCommand) -> Result<ExitCode> {
     if command.list {
@@ -56,12 +66,10 @@ pub fn run(command: &ExperimentCommand) -> Result<ExitCode> {
     }
     let name = command.name.as_deref().unwrap_or_default();
     if command.all {
-        // Without a name, the first of the options of run is taken for it.
-        let run: Vec<String> = command.name.iter().chain(&command.run).cloned().collect();
-        return run_all(&EXPERIMENTS.experiments.iter().collect::<Vec<_>>(), command, &run);
+        return run_all(&EXPERIMENTS.experiments.iter().collect::<Vec<_>>(), command);
     }
     match find(name) {
-        Ok(Found::Experiment(experiment)) => run_all(&[experiment], command, &command.run),
+        Ok(Found::Experiment(experiment)) => run_all(&[experiment], command),
         Ok(Found::Waiting(waiting)) => {
             eprintln!("doublet-bench: {name} waits for {}", waiting.waits_for);
             Ok(ExitCode::from(REFUSED_EXIT_CODE))
@@ -72,23 +80,34 @@ pub fn run(command: &ExperimentCommand) -> Result<ExitCode> {
         }
         Err(near) => {
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            Err(format!("there is no experiment {name}{near} (doublet-bench experiment --list)").into())
+            Ok(invalid(&format!("there is no experiment {name}{near} (doublet-bench experiment --list)")))
         }
     }
 }
 
-fn run_all(experiments: &[&Experiment], command: &ExperimentCommand, run: &[String]) -> Result<ExitCode> {
+/// Prints an error of the options, and returns the exit code.
+fn invalid(error: &str) -> ExitCode {
+    eprintln!("doublet-bench: {error}");
+    ExitCode::from(INVALID_EXIT_CODE)
+}
+
+fn run_all(experiments: &[&Experiment], command: &ExperimentCommand) -> Result<ExitCode> {
+    let run = command.run_words();
     let mut worst = State::Valid;
     for experiment in experiments {
         let is_wanted = |pair: &&Pair| command.only.as_ref().is_none_or(|only| *only == pair.label);
         let pairs: Vec<&Pair> = experiment.pairs.iter().filter(is_wanted).collect();
         if pairs.is_empty() {
             let labels: Vec<&str> = experiment.pairs.iter().map(|pair| pair.label.as_str()).collect();
-            return Err(format!("{} has the labels {}", experiment.name, labels.join(", ")).into());
+            return Ok(invalid(&format!("{} has the labels {}", experiment.name, labels.join(", "))));
         }
         for pair in pairs {
+            let ab = ab(experiment, pair, command, &run);
+            if let Err(error) = ab_command::checked(&ab) {
+                return Ok(invalid(&error.to_string()));
+            }
             eprintln!("experiment {}: {}", experiment.name, pair.label);
-            worst = worst.max(run_pair(experiment, pair, command, run)?);
+            worst = worst.max(run_pair(experiment, pair, &ab)?);
             if worst == State::BrokenOff {
                 return Ok(ExitCode::from(worst.exit_code()));
             }
@@ -97,8 +116,9 @@ fn run_all(experiments: &[&Experiment], command: &ExperimentCommand, run: &[Stri
     Ok(ExitCode::from(worst.exit_code()))
 }
 
-fn run_pair(experiment: &Experiment, pair: &Pair, command: &ExperimentCommand, run: &[String]) -> Result<State> {
-    let ab = AbCommand {
+/// Returns the comparison of two settings of an experiment.
+fn ab(experiment: &Experiment, pair: &Pair, command: &ExperimentCommand, run: &[String]) -> AbCommand {
+    AbCommand {
         workload: experiment.workload.clone(),
         a: pair.a.clone(),
         b: pair.b.clone(),
@@ -107,8 +127,11 @@ fn run_pair(experiment: &Experiment, pair: &Pair, command: &ExperimentCommand, r
         keep_populations: false,
         out: command.out.clone(),
         run: ab_command::settings::overridden(&experiment.run, run),
-    };
-    let played = ab_command::play(&ab)?;
+    }
+}
+
+fn run_pair(experiment: &Experiment, pair: &Pair, ab: &AbCommand) -> Result<State> {
+    let played = ab_command::play(ab)?;
     if let Some(result) = &played.result {
         let text = output::format_result(experiment, pair, result);
         fs::write(played.directory.join("experiment.md"), &text)?;

@@ -10,6 +10,8 @@ use crate::run_command::RunCommand;
 const RUN: &str = "run.";
 /// Options of `run` that may be repeated: those of a setting are added.
 const REPEATED: &[&str] = &["set", "server-set"];
+/// Options of `run` that decide what a population has.
+const POPULATION: &[&str] = &["users", "documents", "size-scale", "seed"];
 /// The prefix of a setting that is a parameter of the workload.
 const WORKLOAD: &str = "workload.";
 
@@ -26,6 +28,12 @@ pub fn words_of_setting(setting: &str) -> Result<Vec<String>> {
         (_, Some(name)) => vec![option("set"), format!("{name}={value}")],
         _ => vec![option("server-set"), setting.to_owned()],
     })
+}
+
+/// Returns `true` for options of `run` that decide what a population has.
+pub fn decides_population(setting: &str) -> bool {
+    let key = setting.split('=').next().unwrap_or_default();
+    key.strip_prefix(RUN).is_some_and(|name| POPULATION.contains(&name))
 }
 
 /// The words of `run` that both settings share.
@@ -111,6 +119,7 @@ mod tests {
         check("run.closed=false", "");
         check("run.users=20", "--users 20");
         check("workload.busy=8", "--set busy=8");
+        assert!(decides_population("run.documents=3") && !decides_population("run.closed=true"));
         assert_eq!(words_of_setting("x").expect_err("no value").to_string(), "x: not KEY=VALUE");
     }
 
