@@ -92,7 +92,7 @@ fn users_of_fixed_classes_are_in_addition() {
 #[test]
 fn what_cannot_be_played_is_refused_with_the_reason() {
     let same = |_: &mut RunOptions| {};
-    assert!(refusal("r6imap", same).contains("the door imap does not exist yet"));
+    assert!(refusal("dwa8", same).contains("the door full does not exist yet"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![5, 5])).contains("ascending"));
     assert!(refusal("n8mail", |options| options.users = Some(Vec::new())).contains("--users"));
     assert!(refusal("n8mail", |options| options.users = Some(vec![200_001])).contains("at most 200000"));
