@@ -3,11 +3,13 @@
 //! Unknown names are not detected, because only our own scripts call this program.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::str::FromStr;
 
 /// Result whose error ends the program with its text.
-pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error that ends the program with its text.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Values by name.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
 use crate::experiment_command::ExperimentCommand;
 use crate::max_users_command::MaxUsersCommand;
+use crate::plan_command::PlanCommand;
 use crate::report_command::ReportOptions;
 use crate::run_command::RunCommand;
 use crate::timetable_command::TimetableOptions;
@@ -31,6 +32,8 @@ pub enum Command {
     Check(CheckOptions),
     /// Prints the steps of one user of a workload, with times and draws, as a run would play them.
     Timetable(TimetableOptions),
+    /// Prints what a run will take, before anything is written: messages, bytes over the wire and on the disk, time.
+    Plan(Box<PlanCommand>),
     /// Plays a workload against a server, and writes a report.
     Run(Box<RunCommand>),
     /// Searches for the largest number of users at which the server answers in time.

@@ -26,6 +26,7 @@ mod mix;
 mod native;
 mod neighbors;
 mod passage;
+mod plan_command;
 mod report_command;
 mod run_command;
 #[cfg(test)]
@@ -54,6 +55,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Timetable(options) => return timetable_command::run(&options),
         Command::Ab(command) => return ab_command::run(&command),
         Command::Experiment(command) => return experiment_command::run(&command),
+        Command::Plan(command) => return plan_command::run(&command),
         Command::Run(command) => return run_command::run(&command),
         Command::MaxUsers(command) => return max_users_command::run(&command),
         Command::Report(options) => return report_command::run(&options),

@@ -35,6 +35,7 @@ const REFUSED_EXIT_CODE: u8 = 5;
 #[command(after_help = "Examples:\n  \
     doublet-bench run n8mail --users 100 --speedup 60 --documents 20\n  \
     doublet-bench run n8mail --users 50,100 --documents 20 --size-scale 0.1 --out reports\n  \
+    doublet-bench run n8mail --users 1000 --documents 300 --masters 10 --keep\n  \
     doublet-bench run helpdesk.toml --set busy=8 --users 200 --target server.toml\n\n\
     Exit codes: 0 valid or overloaded, 1 could not be carried out, 2 error in the command line or in the workload,\n\
     3 not steady or not valid, 4 failed, 5 refused, 130 broken off (Ctrl-C), with a report.")]
@@ -95,7 +96,7 @@ pub fn print_refusal(file: &str, refusal: &Refusal) -> ExitCode {
         Refusal::Findings(findings) => eprint!("{}", Finding::format_all(file, findings)),
         other => eprintln!("doublet-bench: {other}"),
     }
-    let is_refused = matches!(refusal, Refusal::NotOffered(_));
+    let is_refused = matches!(refusal, Refusal::NotOffered(_) | Refusal::Disk(_) | Refusal::DataFolder(_));
     ExitCode::from(if is_refused { REFUSED_EXIT_CODE } else { INVALID_EXIT_CODE })
 }
 

@@ -20,6 +20,7 @@ pub mod database_filling;
 mod documents;
 mod exchange;
 pub mod filling;
+pub mod inspection;
 mod items;
 mod local_replica;
 mod memory;

@@ -34,6 +34,10 @@ pub struct RunOptions {
     pub database_documents: Option<u64>,
     /// The factor by which messages are made smaller.
     pub size_scale: f64,
+    /// The mail files that are filled; all if missing.
+    pub masters: Option<u64>,
+    /// The share of the documents of copied mail files that are changed.
+    pub own: f64,
     /// The longest time of a step.
     pub time_limit: Duration,
     /// The longest sample.
@@ -60,6 +64,8 @@ impl Default for RunOptions {
             documents: None,
             database_documents: None,
             size_scale: 1.0,
+            masters: None,
+            own: 0.1,
             time_limit: Duration::from_secs(60),
             sample: Duration::from_secs(10),
             steady_limit: None,

@@ -17,6 +17,7 @@ use super::prepare::{PreparedRun, transactions_by_verb};
 use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
 use crate::engine::run::{LevelOutcome, Outcome, RunEnd};
+use crate::population::size::SizePlan;
 use crate::record::counters::VerbCounts;
 use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
@@ -64,6 +65,8 @@ pub struct RunFacts {
     pub has_swapped: bool,
     /// The driver has started the server.
     pub is_started_server: bool,
+    /// The runs that have changed the mail files before.
+    pub runs_before: u64,
     /// The spreads of the mean responses.
     pub spreads: Spreads,
 }
@@ -130,7 +133,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         server: server_section(run, outcome, facts),
         published: published::rows(&run.plan.workload().name),
         samples: facts.record.borders.iter().map(sample_figures).collect(),
-        population: population(run),
+        population: population(run, facts.runs_before),
         machine: facts.machine.clone(),
     }
 }
@@ -170,6 +173,9 @@ pub fn title(run: &PreparedRun) -> String {
     for kind in run.databases.kinds.iter().filter(|kind| kind.database.documents != kind.documents_stated) {
         let workload::Database { name, documents, .. } = &kind.database;
         parts.push(format!("{documents} documents in each {name} instead of {}", kind.documents_stated));
+    }
+    if run.mail_files.masters < run.mail_files.users {
+        parts.push(format!("{} mail files filled and copied", run.mail_files.masters));
     }
     if workload.mailbox.archive > 0 {
         parts.push("without archive".to_owned());
@@ -421,8 +427,9 @@ fn sample_figures(border: &super::observer::BorderRecord) -> SampleFigures {
     }
 }
 
-fn population(run: &PreparedRun) -> Population {
+fn population(run: &PreparedRun, runs_before: u64) -> Population {
     let files = &run.mail_files;
+    let is_copied = files.masters < files.users;
     let databases = run.databases.kinds.iter().map(|kind| Databases {
         name: kind.database.name.clone(),
         count: kind.database.count,
@@ -434,8 +441,10 @@ fn population(run: &PreparedRun) -> Population {
         people: files.users,
         documents: files.documents,
         size_scale: files.size_scale,
-        masters: None,
-        shared_bytes: None,
+        masters: is_copied.then_some(files.masters),
+        own: is_copied.then(|| files.own.fraction().to_f64()),
+        shared_bytes: Some(SizePlan::of(files).shared_bytes()),
+        runs_before,
         databases: databases.collect(),
     }
 }

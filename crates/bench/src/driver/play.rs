@@ -22,6 +22,7 @@ use crate::door::native::NativeSettings;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::engine::run::{Outcome, RunError, StopRequest, play};
+use crate::population::copies::{self, CopyError, CopyProgress};
 use crate::population::fill::{FillError, FillProgress, fill, fill_databases, wait_for_indexes};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
@@ -99,7 +100,12 @@ fn imap_settings(run: &PreparedRun, target: &Target, traffic: &Traffic) -> Resul
     })
 }
 
-fn native_settings(
+/// Returns the settings of the native protocol, also for what the driver does beside the users.
+///
+/// # Errors
+///
+/// If the target has no address for it.
+pub fn native_settings(
     run: &PreparedRun,
     target: &Target,
     random: SystemRandom,
@@ -145,7 +151,35 @@ fn origin(target: &Target, protocol: Protocol, traffic: &Traffic) -> Result<Orig
     Origin::new(address, &target.trust, traffic).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
 }
 
-/// Creates the mail files and databases that do not exist, fills them all, and reports how far it is.
+/// Lets the server copy the mail files of the masters to those of the other users, and reports how far it is. Returns
+/// the paths of all mail files.
+///
+/// # Errors
+///
+/// The first command or call that failed.
+pub async fn copy_mail_files(
+    run: &PreparedRun,
+    server: &StartedServer,
+    settings: &Arc<NativeSettings>,
+    report: fn(&str),
+) -> Result<Vec<String>, CopyError> {
+    let files = &run.mail_files;
+    let paths = copies::paths(settings, files.users).await?;
+    let left = files.users - files.masters;
+    if left == 0 {
+        return Ok(paths);
+    }
+    report(&format!("copying {} mail files to those of {left} users", files.masters));
+    let progress = Arc::new(CopyProgress::default());
+    let line = || {
+        let [copied, changed] = progress.counts();
+        format!("{copied} of {left} mail files are copied, and {changed} changed")
+    };
+    report_while(copies::copy(server, settings, files, &paths, &progress), || report(&line())).await?;
+    Ok(paths)
+}
+
+/// Creates the mail files and databases that do not exist, fills them, and reports how far it is.
 ///
 /// # Errors
 ///
@@ -155,17 +189,17 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
     let kind = if run.plan.workload().door == Door::Native { "documents" } else { "messages" };
     report(&match files.documents {
         0 => format!("looking whether the {} users have mail files", files.users),
-        documents => format!("filling {} mail files with {documents} {kind} each", files.users),
+        documents => format!("filling {} mail files with {documents} {kind} each", files.masters),
     });
     let progress = Arc::new(FillProgress::default());
-    let line = || format!("{} of {} mail files are filled", progress.filled(), files.users);
+    let line = || format!("{} of {} mail files are filled", progress.filled(), files.masters);
     report_while(fill(settings, files, &progress), || report(&line())).await?;
     populate_databases(run, settings, report).await
 }
 
 async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let Some(settings) = settings.native() else { return Ok(()) };
-    let users = run.plan.users();
+    let users = run.mail_files.masters;
     if run.plan.workload().mailbox.full_text && run.mail_files.documents > 0 {
         let progress = Arc::new(FillProgress::default());
         let line = || format!("{} of {users} mail files have a full-text index", progress.filled());
@@ -181,7 +215,7 @@ async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: 
     }
     let progress = Arc::new(FillProgress::default());
     let line = || format!("{} of {count} databases are filled", progress.filled());
-    let filling = fill_databases(settings, &run.databases, users, &progress);
+    let filling = fill_databases(settings, &run.databases, run.plan.users(), &progress);
     report_while(filling, || report(&line())).await
 }
 

@@ -16,7 +16,9 @@ use crate::engine::run::{LEVELS_MAX, RunSettings};
 use crate::engine::user::{SessionRule, UserRules};
 use crate::plan::Plan;
 use crate::plan::steps::verb_index;
+use crate::population::content::Purpose;
 use crate::population::databases::DatabaseFiles;
+use crate::population::manifest::Recipe;
 use crate::population::memos::MailFiles;
 use crate::record::log::Labels;
 use crate::report::model::LeftOut;
@@ -24,6 +26,7 @@ use crate::workload::action::{Action, Sender};
 use crate::workload::class::{Class, Members, Replica};
 use crate::workload::finding::Finding;
 use crate::workload::rates::step_transactions;
+use crate::workload::units::Share;
 use crate::workload::verb::Verb;
 use crate::workload::{Door, PartName, Session, Workload, check};
 
@@ -42,6 +45,12 @@ pub enum Refusal {
     /// This version does not play the workload.
     #[error("{0}")]
     NotOffered(String),
+    /// The disk is too small.
+    #[error("{0}")]
+    Disk(String),
+    /// The data folder is not what the run wants.
+    #[error("{0}")]
+    DataFolder(String),
 }
 
 /// A run that can begin.
@@ -77,6 +86,13 @@ impl PreparedRun {
         let mut left_out: Vec<LeftOut> = used.map(|(verb, reason)| left_out_verb(*verb, reason, &by_verb)).collect();
         left_out.extend(self.left_out.iter().cloned());
         Self { offered: Arc::new(Offered::new(offered)), left_out, ..self.clone() }
+    }
+
+    /// Returns from what the databases of the run are made.
+    pub fn recipe(&self) -> Recipe {
+        let kinds = self.databases.kinds.iter().map(|kind| &kind.database);
+        let databases = kinds.map(|kind| (kind.name.clone(), kind.count, kind.documents));
+        Recipe { databases: databases.collect(), ..Recipe::of(&self.mail_files) }
     }
 }
 
@@ -117,15 +133,7 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     if plan.users() > USERS_MAX {
         return Err(refused(format!("a process plays at most {USERS_MAX} users, not {}", plan.users())));
     }
-    let mailbox = &plan.workload().mailbox;
-    let mail_files = MailFiles {
-        seed: options.seed,
-        users: plan.users(),
-        documents,
-        profile: plan.workload().profiles[&mailbox.profile].clone(),
-        size_scale: options.size_scale,
-        unread: mailbox.unread,
-    };
+    let mail_files = mail_files(&plan, &options, documents)?;
     let settings = RunSettings { rules, lengths, levels, cool_down: options.cool_down };
     let plan = Arc::new(plan);
     Ok(PreparedRun {
@@ -138,6 +146,28 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
         labels,
         mail_files,
         databases: Arc::new(databases),
+    })
+}
+
+fn mail_files(plan: &Plan, options: &RunOptions, documents: u64) -> Result<MailFiles, Refusal> {
+    let users = plan.users();
+    let masters = options.masters.unwrap_or(users);
+    if masters == 0 || masters > users {
+        return Err(refused(format!("--masters: a number from 1 to the {users} users")));
+    }
+    let own = Share::from_f64(options.own).ok_or_else(|| refused("--own: not a share from 0 to 1"))?;
+    let mailbox = &plan.workload().mailbox;
+    Ok(MailFiles {
+        seed: options.seed,
+        users,
+        documents,
+        profile: plan.workload().profiles[&mailbox.profile].clone(),
+        size_scale: options.size_scale,
+        unread: mailbox.unread,
+        purpose: if plan.workload().door == Door::Native { Purpose::Document } else { Purpose::Message },
+        // There is nothing to copy from an empty mail file.
+        masters: if documents == 0 { users } else { masters },
+        own,
     })
 }
 

@@ -93,6 +93,12 @@ impl PhaseLengths {
         self.measure
     }
 
+    /// Returns the time of a level with so many new users, if it becomes steady at once.
+    pub fn expected(&self, new_users: u64) -> Duration {
+        let ramp_up = self.interval.saturating_mul(u32::try_from(new_users).unwrap_or(u32::MAX));
+        ramp_up + self.iteration + self.connected + self.settle + self.measure
+    }
+
     /// Returns the first border at or after a time.
     fn border_from(&self, time: Duration) -> Duration {
         let number = time.as_nanos().div_ceil(self.sample.as_nanos());

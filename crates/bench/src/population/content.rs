@@ -9,6 +9,8 @@
 
 mod body;
 
+use serde::{Deserialize, Serialize};
+
 use super::attachment::{Attachment, AttachmentPool};
 use super::language::Language;
 use super::people::Person;
@@ -62,7 +64,8 @@ pub enum BodyForm {
 }
 
 /// What a content is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Purpose {
     /// A message, whose body has one or both forms.
     Message,

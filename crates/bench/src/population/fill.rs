@@ -40,21 +40,29 @@ pub struct FillError {
     pub error: StepError,
 }
 
-/// Fills all mail files, several at the same time. The tasks are owned by this function, and end with it.
+impl FillError {
+    /// Creates the error of the mail file of a user.
+    pub fn of_mail_file(user: u64, error: StepError) -> Self {
+        Self { subject: format!("the mail file of user {user}"), error }
+    }
+}
+
+/// Fills the mail files that are no copies, several at the same time. The tasks are owned by this function, and end
+/// with it.
 ///
 /// # Errors
 ///
 /// The first error. The mail files are then filled in part.
 pub async fn fill(settings: &DoorSettings, files: &MailFiles, progress: &Arc<FillProgress>) -> Result<(), FillError> {
     let mut tasks = JoinSet::new();
-    for filler in 0..FILLERS.min(files.users) {
+    for filler in 0..FILLERS.min(files.masters) {
         let settings = settings.clone();
         let files = files.clone();
         let progress = Arc::clone(progress);
         tasks.spawn(async move {
-            for user in (1..=files.users).skip(filler as usize).step_by(FILLERS as usize) {
+            for user in (1..=files.masters).skip(filler as usize).step_by(FILLERS as usize) {
                 let memos = files.memos(user);
-                let failed = |error| FillError { subject: format!("the mail file of user {user}"), error };
+                let failed = |error| FillError::of_mail_file(user, error);
                 settings.fill_mail_file(user, memos).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }

@@ -39,6 +39,21 @@ pub struct MailFiles {
     pub size_scale: f64,
     /// The share of the messages that are unread.
     pub unread: Share,
+    /// Whether they are documents or messages.
+    pub purpose: Purpose,
+    /// The mail files that are filled: those of the first users. The others are copies of them, in turn.
+    pub masters: u64,
+    /// The share of the messages of a copy that are changed.
+    pub own: Share,
+}
+
+/// A change of a message of a copy: it has the user as recipient, and another date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnChange {
+    /// The index of the message in the mail file.
+    pub index: u64,
+    /// Its new date, in microseconds since 1970.
+    pub posted_us: i64,
 }
 
 /// A message that a mail file has before the run.
@@ -75,6 +90,30 @@ impl MailFiles {
         (0..self.documents).map(move |index| files.memo(user, index))
     }
 
+    /// Returns the users whose mail files are copies of that of a master.
+    pub fn copies_of(&self, master: u64) -> impl Iterator<Item = u64> + use<> {
+        let masters = self.masters.max(1);
+        (masters + 1..=self.users).filter(move |user| (user - 1) % masters + 1 == master)
+    }
+
+    /// Draws which messages of the copy of a user are changed, and how.
+    pub fn own_changes(&self, user: u64) -> Vec<OwnChange> {
+        let change = |index: u64| {
+            let number = user.saturating_sub(1) * self.documents + index;
+            let mut stream = Stream::new(self.seed, Draw::Message, [number, 1, 0]);
+            let is_own = stream.below(Share::ALL.millionths().into()) < self.own.millionths().into();
+            let posted_us = self.posted_us(index, stream.below(POSTED_INTERVAL_US as u64) as i64);
+            is_own.then_some(OwnChange { index, posted_us })
+        };
+        (0..self.documents).filter_map(change).collect()
+    }
+
+    /// Returns when a message was posted: its place among the others, and a drawn part of the time between two.
+    fn posted_us(&self, index: u64, jitter_us: i64) -> i64 {
+        let intervals = i64::try_from(self.documents - index).unwrap_or(i64::MAX);
+        LAST_POSTED_US.saturating_sub(intervals.saturating_mul(POSTED_INTERVAL_US)).saturating_add(jitter_us)
+    }
+
     /// Generates the message of an index in the mail file of a user.
     pub fn memo(&self, user: u64, index: u64) -> StoredMemo {
         let mut head = self.head(user, index);
@@ -99,8 +138,7 @@ impl MailFiles {
         let row = *sizes::draw(&self.profile, &mut stream);
         let is_unread = stream.below(Share::ALL.millionths().into()) < self.unread.millionths().into();
         let jitter_us = stream.below(POSTED_INTERVAL_US as u64) as i64;
-        let intervals = i64::try_from(self.documents - index).unwrap_or(i64::MAX);
-        let posted_us = LAST_POSTED_US - intervals.saturating_mul(POSTED_INTERVAL_US) + jitter_us;
+        let posted_us = self.posted_us(index, jitter_us);
         let is_answer = stream.below(100) < ANSWER_PERCENT;
         let before = stream.below(index.clamp(1, ANSWERED_MAX));
         MemoHead {
@@ -131,7 +169,7 @@ impl MailFiles {
             seed: self.seed,
             author: head.sender,
             reader: Some(user),
-            purpose: Purpose::Document,
+            purpose: self.purpose,
             size: head.size,
             kinds: &self.profile.kinds,
             answered: None,

@@ -9,6 +9,7 @@ mod tables;
 
 use super::curves::Curve;
 use super::model::{Databases, Headline, Report, Times};
+use super::population;
 use super::samples::SampleValue;
 use super::verdict::State;
 use crate::workload::units::format_integer;
@@ -183,13 +184,8 @@ fn left_out(page: &mut Page, report: &Report) {
         let share = left_out.share.map(|share| format!(", {:.1} % of the transactions", share * 100.0));
         format!("{}{}: {}", left_out.name, share.unwrap_or_default(), left_out.reason)
     }));
-    let population = &report.population;
-    page.paragraph(&format!(
-        "{} mail files with {} documents each, sizes × {}, seed {}. They are documents in the inbox with English words and \
-         random attachments, added over the native protocol: not messages that have arrived by mail.",
-        population.people, population.documents, population.size_scale, population.seed
-    ));
-    page.list(population.databases.iter().map(Databases::describe));
+    page.paragraph(&population::describe(&report.population));
+    page.list(report.population.databases.iter().map(Databases::describe));
     page.list(report.requirements.iter().map(|requirement| {
         let met = match requirement.met {
             Some(true) => "met",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{Headline, Report, Times, VerbFigures};
+use super::population;
 use crate::compare::output::format_figure;
 use crate::workload::units::format_integer;
 
@@ -182,13 +183,8 @@ fn format_errors(report: &Report) -> String {
 }
 
 fn format_population(report: &Report) -> String {
-    let population = &report.population;
-    let mut text = format!(
-        "## Population\n\n{} mail files with {} documents each, sizes × {}, seed {}. They are documents in the inbox with \
-         English words and random attachments, added over the native protocol: not messages that have arrived by mail.\n\n",
-        population.people, population.documents, population.size_scale, population.seed
-    );
-    for databases in &population.databases {
+    let mut text = format!("## Population\n\n{}\n\n", population::describe(&report.population));
+    for databases in &report.population.databases {
         let _ = writeln!(
             text,
             "{}. They are topics of discussions, brought over the native protocol.\n",

@@ -410,8 +410,14 @@ pub struct Population {
     pub size_scale: f64,
     /// Mail files that were filled; `None` if all were.
     pub masters: Option<u64>,
-    /// Bytes that several mail files share.
+    /// The share of the documents of copied mail files that were changed; `None` if none were copied.
+    #[serde(default)]
+    pub own: Option<f64>,
+    /// Bytes that several messages share, as they are expected; `None` if that is not known.
     pub shared_bytes: Option<u64>,
+    /// The runs that had changed the mail files before.
+    #[serde(default)]
+    pub runs_before: u64,
     /// The databases that are no mail files.
     #[serde(default)]
     pub databases: Vec<Databases>,

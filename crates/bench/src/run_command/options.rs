@@ -52,6 +52,12 @@ pub struct PlayOptions {
     /// Makes messages and documents smaller by this factor, which is at most 1.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     size_scale: f64,
+    /// Fills so many mail files; the server copies the others from them.
+    #[arg(long, value_name = "M", conflicts_with = "target")]
+    masters: Option<u64>,
+    /// The share of the documents of a copied mail file that get its user as recipient, and another date.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "masters")]
+    own: f64,
     /// The longest time of a step, from its real start.
     #[arg(long, value_name = "DURATION", default_value = "60 s", value_parser = duration)]
     timeout: Duration,
@@ -73,14 +79,14 @@ pub struct PlayOptions {
     /// The folder below which the data folder is created; default: that of the system for temporary files.
     #[arg(long, value_name = "FOLDER", conflicts_with = "target")]
     folder: Option<PathBuf>,
-    /// Uses a data folder that --keep has left, as it is now, instead of creating and filling one. It is changed, and
-    /// not deleted.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "folder"])]
+    /// Uses a data folder that was kept, whose mail files were made with the same seed and options. It is changed by
+    /// the run, and never deleted.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "folder", "keep"])]
     pub data: Option<PathBuf>,
     /// Binds the server to the first half of the cores, and the driver to the others.
     #[arg(long, conflicts_with = "target")]
     pub pin: bool,
-    /// Keeps the data folder.
+    /// Keeps the data folder, with a manifest of what it holds.
     #[arg(long, conflicts_with = "target")]
     pub keep: bool,
     /// Drives the server that this file (TOML) describes, instead of starting one. Its users must exist; their mail
@@ -121,6 +127,8 @@ impl PlayOptions {
             documents: self.documents,
             database_documents: self.database_documents,
             size_scale: self.size_scale,
+            masters: self.masters,
+            own: self.own,
             time_limit: self.timeout,
             sample: self.sample,
             steady_limit: self.steady_limit,

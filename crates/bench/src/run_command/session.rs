@@ -4,16 +4,20 @@ use std::fs;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::Timestamp;
 use bench::compare::spreads::Spreads;
 use bench::door::StepError;
+use bench::door::native::NativeSettings;
+use bench::driver::data_folder::{DataFolder, DataFolderError, available_bytes, check_disk};
 use bench::driver::observer::RunRecord;
 use bench::driver::outcome::{RunFacts, report, samples, title};
-use bench::driver::play::{LogFile, Stage, door_settings, play_run, populate};
-use bench::driver::prepare::PreparedRun;
+use bench::driver::play::{LogFile, Stage, copy_mail_files, door_settings, native_settings, play_run, populate};
+use bench::driver::prepare::{PreparedRun, Refusal};
 use bench::engine::run::{Outcome, StopRequest};
+use bench::population::size::SizePlan;
 use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
 use bench::report::samples::SampleValue;
@@ -43,12 +47,21 @@ pub struct OpenTarget {
     target: Target,
     /// The process, if the driver has started it.
     server: Option<StartedServer>,
+    /// The folder of that server.
+    data: Option<DataFolder>,
 }
 
 impl OpenTarget {
     /// Returns the folder of a server that the driver has started.
     pub fn folder(&self) -> Option<&Path> {
         self.target.data_folder.as_deref().filter(|_| self.server.is_some())?.parent()
+    }
+
+    /// Ends the server, if the driver has started it.
+    async fn stop(self) {
+        if let Some(server) = self.server {
+            server.stop().await;
+        }
     }
 }
 
@@ -78,6 +91,8 @@ struct RunBegin {
     started: Timestamp,
     machine: MachineState,
     is_started_server: bool,
+    /// The runs that have changed the mail files before.
+    runs_before: u64,
 }
 
 /// Starts or finds the server, fills its mail files for a run, works with it, and ends the server that was started.
@@ -112,11 +127,25 @@ pub fn begin(
         session.work(run, work).await
     });
     match ended {
-        Err(error) if matches!(error.downcast_ref(), Some(TargetError::Remote(_))) => {
+        Err(error) if is_refusal(&*error) => {
             eprintln!("doublet-bench: {error}");
             Ok(ExitCode::from(REFUSED_EXIT_CODE))
         }
         ended => ended,
+    }
+}
+
+/// Returns `true` if an error is a refusal, which has an exit code of its own.
+fn is_refusal(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let is_remote = matches!(error.downcast_ref(), Some(TargetError::Remote(_)));
+    is_remote || matches!(error.downcast_ref(), Some(Refusal::Disk(_) | Refusal::DataFolder(_)))
+}
+
+/// Returns the refusal of a data folder, or the error if a mail file could not be read.
+fn refused(error: DataFolderError) -> crate::arguments::Error {
+    match error {
+        DataFolderError::Manifest(error) => Refusal::DataFolder(error.to_string()).into(),
+        error => error.into(),
     }
 }
 
@@ -164,8 +193,15 @@ impl PlaySession<'_> {
         if let Some(server) = &open.server {
             directory.write("server.toml", &server.configuration()?)?;
         }
-        let begin =
-            RunBegin { started, machine: self.before.at_begin_of_run(), is_started_server: open.server.is_some() };
+        let begin = RunBegin {
+            started,
+            machine: self.before.at_begin_of_run(),
+            is_started_server: open.server.is_some(),
+            runs_before: open.data.as_ref().map_or(0, DataFolder::runs),
+        };
+        if let Some(data) = &mut open.data {
+            data.begin_run()?;
+        }
         let (sender, stop) = watch::channel(StopRequest::None);
         let stage = Stage {
             server: open.server.as_mut(),
@@ -198,7 +234,7 @@ impl PlaySession<'_> {
             return self.work_on_own_server(run, work).await;
         };
         let remote = if self.options.yes_load_it { RemoteHosts::Loaded } else { RemoteHosts::Refused };
-        let mut open = OpenTarget { target: file::load(path, remote)?, server: None };
+        let mut open = OpenTarget { target: file::load(path, remote)?, server: None, data: None };
         self.fill_and_work(run, &mut open, work).await
     }
 
@@ -209,29 +245,98 @@ impl PlaySession<'_> {
     ) -> Result<ExitCode> {
         let options = self.server_options(run)?;
         print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
-        let folder = options.folder.clone();
-        let is_own_folder = self.options.data.is_none();
-        let start = async {
-            if is_own_folder { StartedServer::start(options).await } else { StartedServer::resume(options).await }
-        };
-        let Some(started) = self.or_interrupted(start).await else {
-            if is_own_folder {
-                fs::remove_dir_all(&folder)?;
-            }
+        let path = options.folder.clone();
+        if self.options.data.is_some() {
+            let data = DataFolder::open(&path, &run.recipe()).map_err(refused)?;
+            let Some(started) = self.or_interrupted(StartedServer::resume(options)).await else {
+                return Ok(broken_off_before_the_run());
+            };
+            let (server, target) = started?;
+            let mut open = OpenTarget { target, server: Some(server), data: Some(data) };
+            let ended = self.verify_and_work(run, &mut open, work).await;
+            open.stop().await;
+            return ended;
+        }
+        check_disk(available_bytes(&self.options.data_folder()), &SizePlan::of(&run.mail_files))?;
+        let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
+            fs::remove_dir_all(&path)?;
             return Ok(broken_off_before_the_run());
         };
         let (server, target) = started?;
-        let mut open = OpenTarget { target, server: Some(server) };
-        let ended = self.fill_and_work(run, &mut open, work).await;
-        if let Some(server) = open.server {
-            server.stop().await;
-        }
-        if self.options.keep || !is_own_folder {
-            print_progress(&format!("the data folder is kept: {}", folder.display()));
-        } else {
-            fs::remove_dir_all(&folder)?;
+        let data = DataFolder::create(&path, run.recipe())?;
+        let mut open = OpenTarget { target, server: Some(server), data: Some(data) };
+        let ended = self.fill_folder_and_work(run, &mut open, work).await;
+        let data = open.data.take();
+        open.stop().await;
+        if self.options.keep {
+            print_progress(&format!("the data folder is kept: {}", path.display()));
+        } else if !data.map_or(Ok(false), DataFolder::delete)? {
+            print_progress(&format!("{} has other files, and is not deleted", path.display()));
         }
         ended
+    }
+
+    /// Fills a new data folder and works with it. If it is kept, its manifest says at the end what it holds.
+    async fn fill_folder_and_work(
+        &mut self,
+        run: &PreparedRun,
+        open: &mut OpenTarget,
+        work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
+        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
+        let native = beside_users(run, open)?;
+        let server = open.server.as_ref();
+        let filled = self.or_interrupted(async {
+            populate(run, &settings, print_progress).await?;
+            let Some(server) = server else { return Ok(Vec::new()) };
+            Ok::<_, crate::arguments::Error>(copy_mail_files(run, server, &native, print_progress).await?)
+        });
+        let Some(databases) = filled.await else { return Ok(broken_off_before_the_run()) };
+        if let Some(data) = &mut open.data {
+            let of_run = run.databases.files().map(|file| file.path());
+            data.set_databases(databases?.into_iter().chain(of_run).collect())?;
+        }
+        let ended = work(self, open).await;
+        if self.options.keep {
+            self.finish(run, open).await;
+        }
+        ended
+    }
+
+    /// Verifies a kept data folder and works with it. Its manifest says at the end what it holds then.
+    async fn verify_and_work(
+        &mut self,
+        run: &PreparedRun,
+        open: &mut OpenTarget,
+        work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
+    ) -> Result<ExitCode> {
+        let native = beside_users(run, open)?;
+        if let Some(data) = &open.data {
+            match self.or_interrupted(data.verify(&native)).await {
+                Some(verified) => verified.map_err(refused)?,
+                None => return Ok(broken_off_before_the_run()),
+            }
+        }
+        let ended = work(self, open).await;
+        self.finish(run, open).await;
+        ended
+    }
+
+    /// Writes the manifest of a data folder after a run. Without it, the folder is not used again.
+    async fn finish(&mut self, run: &PreparedRun, open: &mut OpenTarget) {
+        if !self.wait_for_empty_queue(open).await {
+            return;
+        }
+        let finished = async {
+            let native = beside_users(run, open)?;
+            if let Some(data) = &mut open.data {
+                data.finish(&native).await?;
+            }
+            Ok::<_, crate::arguments::Error>(())
+        };
+        if let Err(error) = finished.await {
+            print_progress(&format!("the data folder cannot be used again: {error}"));
+        }
     }
 
     async fn fill_and_work(
@@ -240,12 +345,10 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
-        if self.options.data.is_none() {
-            let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
-            match self.or_interrupted(populate(run, &settings, print_progress)).await {
-                Some(filled) => filled?,
-                None => return Ok(broken_off_before_the_run()),
-            }
+        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
+        match self.or_interrupted(populate(run, &settings, print_progress)).await {
+            Some(filled) => filled?,
+            None => return Ok(broken_off_before_the_run()),
         }
         work(self, open).await
     }
@@ -264,8 +367,8 @@ impl PlaySession<'_> {
         let name = directory_name(&workload.name, self.started, run.options.seed);
         let new_folder = || self.options.data_folder().join(format!("doublet-bench-{name}"));
         let folder = self.options.data.clone().unwrap_or_else(new_folder);
-        let cores = self.cores.clone();
-        Ok(ServerOptions { program, folder, settings, users: run.plan.users(), door: workload.door, cores })
+        let (users, seed, cores) = (run.plan.users(), run.options.seed, self.cores.clone());
+        Ok(ServerOptions { program, folder, settings, users, seed, door: workload.door, cores })
     }
 
     fn facts(
@@ -289,8 +392,14 @@ impl PlaySession<'_> {
             has_swapped: begin.machine.has_swapped(),
             is_started_server: begin.is_started_server,
             spreads: Spreads::read(log, &measured)?,
+            runs_before: begin.runs_before,
         })
     }
+}
+
+/// Returns the settings for what the driver does beside the users, over the native protocol.
+fn beside_users(run: &PreparedRun, open: &OpenTarget) -> Result<Arc<NativeSettings>> {
+    Ok(Arc::new(native_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?))
 }
 
 fn broken_off_before_the_run() -> ExitCode {

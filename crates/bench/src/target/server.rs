@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use client::Trust;
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use super::cores::CoreHalves;
 use super::system_random::SystemRandom;
 use super::{Protocol, Target, TargetError, USERS_DEFAULT};
-use crate::population::people::UserNames;
+use crate::population::people::{Person, UserNames};
 use crate::workload::Door;
 
 /// The longest time until a server is ready.
@@ -67,13 +67,18 @@ fn protocols(door: Door) -> &'static [Protocol] {
     }
 }
 
+/// The files and folders that are made in the folder of a server.
+pub const FILES: &[&str] = &["data", "server.log", "people.csv", "copy.log", "lmtp.sock"];
+
 /// What is started.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The program of the server.
     pub program: PathBuf,
-    /// A folder for the data and the log, which does not exist yet.
+    /// A folder for the data and the log, which does not exist yet, or one that was kept.
     pub folder: PathBuf,
+    /// The seed from which the names of the users follow.
+    pub seed: u64,
     /// Settings as `KEY=VALUE`.
     pub settings: Vec<String>,
     /// The users who are created.
@@ -131,6 +136,7 @@ impl StartedServer {
     }
 
     async fn serve(options: ServerOptions, names: UserNames, password: String) -> Result<(Self, Target), TargetError> {
+        let before = listeners_written(&options);
         let log =
             File::create(options.log()).map_err(|source| TargetError::of_file(options.log().display(), source))?;
         let mut command = options.command(&["serve"]);
@@ -141,7 +147,7 @@ impl StartedServer {
         };
         let child = spawned.map_err(|error| options.failed("serve", &error.to_string()))?;
         let mut server = Self { options, child };
-        let listeners = server.wait_until_ready().await?;
+        let listeners = server.wait_until_ready(before).await?;
         let addresses = server.options.addresses(&listeners)?;
         let certificate = server.options.data().join("tls/certificate.pem");
         let pem = fs::read(&certificate).map_err(|source| TargetError::of_file(certificate.display(), source))?;
@@ -159,6 +165,28 @@ impl StartedServer {
     /// If the program fails.
     pub fn configuration(&self) -> Result<String, TargetError> {
         self.options.run(&["config", "show"])
+    }
+
+    /// Copies a mail file to the mail files of other users, with the command of the program and while the server runs.
+    ///
+    /// # Errors
+    ///
+    /// If the command fails. Its output is the end of `copy.log`.
+    pub async fn copy_database(&self, source: &str, copies: &[String]) -> Result<(), TargetError> {
+        let path = self.options.folder.join("copy.log");
+        let log = File::create(&path).map_err(|source| TargetError::of_file(path.display(), source))?;
+        let mut command = self.options.command(&["db", "copy", source]);
+        command.args(copies).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().map_err(|error| self.options.failed("db copy", &error.to_string()))?;
+        let mut running = RunningCommand(child);
+        loop {
+            let status = running.0.try_wait().map_err(|error| self.options.failed("db copy", &error.to_string()))?;
+            match status {
+                Some(status) if status.success() => return Ok(()),
+                Some(_) => return Err(self.options.failed("db copy", &log_end(&path))),
+                None => sleep(LOOK_INTERVAL).await,
+            }
+        }
     }
 
     /// Returns `true` if the process has ended.
@@ -179,16 +207,18 @@ impl StartedServer {
     }
 
     /// Returns the addresses of the listeners.
-    async fn wait_until_ready(&mut self) -> Result<BTreeMap<String, String>, TargetError> {
+    /// `before` is when an earlier server in the folder has written its addresses.
+    async fn wait_until_ready(&mut self, before: Option<SystemTime>) -> Result<BTreeMap<String, String>, TargetError> {
         let deadline = Instant::now() + READY_TIME_MAX;
         let file = self.options.data().join("listeners.json");
         loop {
             if self.is_ended() {
-                let log = fs::read_to_string(self.options.log()).unwrap_or_default();
-                let end = &log[log.floor_char_boundary(log.len().saturating_sub(LOG_BYTES_MAX))..];
+                let end = log_end(&self.options.log());
                 return Err(self.options.failed("serve", &format!("the server ended at once: {end}")));
             }
-            let listeners = fs::read_to_string(&file).ok().and_then(|text| parse_listeners(&text));
+            let is_written = listeners_written(&self.options) != before;
+            let text = if is_written { fs::read_to_string(&file).ok() } else { None };
+            let listeners = text.and_then(|text| parse_listeners(&text));
             if let Some(listeners) = listeners {
                 return Ok(listeners);
             }
@@ -207,6 +237,25 @@ impl Drop for StartedServer {
             let _ = self.child.wait();
         }
     }
+}
+
+/// A command that is killed when this is dropped.
+struct RunningCommand(Child);
+
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Returns the end of a log.
+fn log_end(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let end = &bytes[bytes.len().saturating_sub(LOG_BYTES_MAX)..];
+    String::from_utf8_lossy(end).into_owned()
 }
 
 impl ServerOptions {
@@ -302,9 +351,18 @@ impl ServerOptions {
         self.run(&["domain", "add", names.domain()])?;
         let file = self.people();
         let failed = |source| TargetError::of_file(file.display(), source);
-        write_private(&file, &people_table(names, password, self.users)).map_err(failed)?;
+        write_private(&file, &self.people_table(names, password)).map_err(failed)?;
         self.run(&["user", "add", "--batch", &file.display().to_string()])?;
         Ok(())
+    }
+
+    /// Returns the file of the users, which `user add` reads. No name has a comma.
+    fn people_table(&self, names: &UserNames, password: &str) -> String {
+        let line = |number| {
+            let person = Person::new(self.seed, number);
+            format!("{},{},{password}\n", names.address(number), person.name)
+        };
+        "address,name,password\n".to_owned() + &(1..=self.users).map(line).collect::<String>()
     }
 }
 
@@ -314,9 +372,9 @@ fn password_of(table: &str, address: &str) -> Option<String> {
     Some(line.split_once(',')?.1.to_owned())
 }
 
-fn people_table(names: &UserNames, password: &str, users: u64) -> String {
-    let line = |number| format!("{},Mail {number},{password}\n", names.address(number));
-    "address,name,password\n".to_owned() + &(1..=users).map(line).collect::<String>()
+/// Returns when the addresses of the listeners were written, if they were.
+fn listeners_written(options: &ServerOptions) -> Option<SystemTime> {
+    fs::metadata(options.data().join("listeners.json")).and_then(|file| file.modified()).ok()
 }
 
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
@@ -359,8 +417,19 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("people.csv");
         let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
-        let table = people_table(&names, "secret", 2);
-        assert_eq!(table, "address,name,password\nmail1@bench.test,Mail 1,secret\nmail2@bench.test,Mail 2,secret\n");
+        let options = ServerOptions {
+            program: PathBuf::new(),
+            folder: folder.path().to_owned(),
+            settings: Vec::new(),
+            users: 2,
+            seed: 1,
+            door: Door::Native,
+            cores: None,
+        };
+        let table = options.people_table(&names, "secret");
+        let [first, second] = [1, 2].map(|number| Person::new(1, number).name);
+        let expected = format!("mail1@bench.test,{first},secret\nmail2@bench.test,{second},secret\n");
+        assert_eq!(table, format!("address,name,password\n{expected}"));
         write_private(&path, &table).expect("the file can be written");
         let mode = fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -377,6 +446,7 @@ mod tests {
             folder: folder.path().join("run"),
             settings: Vec::new(),
             users: 1,
+            seed: 1,
             door: Door::Native,
             cores: None,
         };

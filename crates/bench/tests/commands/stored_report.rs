@@ -168,8 +168,10 @@ impl Figures {
                 documents: 20,
                 size_scale: 1.0,
                 masters: None,
+                own: None,
                 shared_bytes: None,
                 databases: Vec::new(),
+                runs_before: 0,
             },
             machine: machine(),
         }

@@ -10,6 +10,7 @@ use crate::door::smtp::Dialect;
 use crate::engine::steps::StepSource as _;
 use crate::plan::Plan;
 use crate::plan::steps::PlanSteps;
+use crate::population::content::Purpose;
 use crate::population::memos::MailFiles;
 use crate::workload::check::check as check_workload;
 use crate::workload::profile::SizeProfile;
@@ -254,7 +255,17 @@ async fn idling_is_renewed_before_the_server_loses_patience() {
 fn mail_files(documents: u64) -> MailFiles {
     let unread = Share::from_f64(0.5).expect("a share");
     let profile = SizeProfile::server_load();
-    MailFiles { seed: 1, users: 2, documents, profile, size_scale: 0.001, unread }
+    MailFiles {
+        seed: 1,
+        users: 2,
+        documents,
+        profile,
+        size_scale: 0.001,
+        unread,
+        purpose: Purpose::Document,
+        masters: 2,
+        own: Share::ALL,
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use super::*;
 use crate::door::Session;
 use crate::door::http::tests::fake_server::{Answer, FakeServer, Seen};
 use crate::plan::steps::tests::actions_of;
+use crate::population::content::Purpose;
 use crate::population::memos::{MailFiles, StoredMemo};
 use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
@@ -278,6 +279,9 @@ async fn mail_files_are_filled_by_imports() {
         profile: SizeProfile::server_load(),
         size_scale: 0.001,
         unread: Share::from_f64(0.5).expect("a share"),
+        purpose: Purpose::Document,
+        masters: 20,
+        own: Share::ALL,
     };
     let memos: Vec<StoredMemo> = files.memos(1).collect();
     filling::fill_mail_file(&settings(&server), 1, memos.clone().into_iter()).await.expect("filled");

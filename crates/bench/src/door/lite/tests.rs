@@ -5,6 +5,7 @@ use super::*;
 use crate::door::Session;
 use crate::door::http::tests::fake_server::{Answer, FakeServer, Seen};
 use crate::plan::steps::tests::actions_of;
+use crate::population::content::Purpose;
 use crate::population::memos::MailFiles;
 use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
@@ -289,6 +290,9 @@ async fn mail_files_are_not_filled_without_jmap() {
         profile: SizeProfile::server_load(),
         size_scale: 0.001,
         unread: Share::ALL,
+        purpose: Purpose::Message,
+        masters: 20,
+        own: Share::ALL,
     };
     let error = fill_mail_file(&settings(&server), 1, files(1).memos(1)).await.expect_err("no filler");
     assert_eq!(&*error.code, "not-offered");

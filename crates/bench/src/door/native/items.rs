@@ -6,7 +6,7 @@ use client::v1::{self, note_key, view_key};
 use super::memory::{FILES_MAX, FileOfDocument, ReadDocument, Row};
 use super::message_parts::parts_of_note;
 pub(super) use crate::plan::databases::INBOX;
-use crate::population::content::Content;
+use crate::population::content::{BodyForm, Content};
 
 /// The name of the folder with sent messages.
 pub(super) const SENT: &str = "Sent";
@@ -55,8 +55,11 @@ pub(super) fn text_item(name: &str, text: &str) -> v1::Item {
 /// Returns the items of a memo, without its attachment.
 pub(super) fn memo_items(header: &MemoHeader, content: &Content) -> Vec<v1::Item> {
     let to = v1::TextList { values: header.to.clone() };
-    let text = if content.html.is_empty() { &content.body } else { &content.html };
-    let body = v1::Value { kind: Some(Kind::RichText(text.clone())) };
+    let body = match content.form {
+        BodyForm::Plain => Kind::Text(content.body.clone()),
+        BodyForm::Html | BodyForm::Alternative => Kind::RichText(content.html.clone()),
+    };
+    let body = v1::Value { kind: Some(body) };
     let mut items = vec![
         text_item("Form", "Memo"),
         text_item("From", &format!("{} <{}>", content.author, header.from)),

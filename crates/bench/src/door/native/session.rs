@@ -110,6 +110,11 @@ impl Session {
         &self.name
     }
 
+    /// Returns the path of the mail file.
+    pub(super) fn mail_file_path(&self) -> &str {
+        &self.mail_file
+    }
+
     /// Returns the key of the database in which the user works.
     pub(super) fn database(&self) -> v1::DatabaseKey {
         v1::DatabaseKey { key: Some(v1::database_key::Key::Path(self.database.clone())) }

@@ -119,6 +119,7 @@ async fn played() -> Played {
         is_out_of_files: false,
         has_swapped: false,
         is_started_server: true,
+        runs_before: 0,
         spreads,
     };
     let report = report(&run, &outcome, &facts);

@@ -10,7 +10,17 @@ use crate::population::message::{Mailbox, MessageHeader};
 fn files(seed: u64) -> MailFiles {
     let profile = SizeProfile::server_load();
     let unread = Share::from_f64(0.1).expect("a share");
-    MailFiles { seed, users: 20, documents: 30, profile, size_scale: 0.01, unread }
+    MailFiles {
+        seed,
+        users: 20,
+        documents: 30,
+        profile,
+        size_scale: 0.01,
+        unread,
+        purpose: Purpose::Message,
+        masters: 20,
+        own: Share::ALL,
+    }
 }
 
 #[test]
@@ -38,7 +48,7 @@ fn the_bytes_of_a_seed_never_change() {
         };
         digest.update(memo.content.message_with(&header));
     }
-    expect_test::expect!["3e406416afa25846cdcf15fd84d2b482945db9cf99ea2fd594a6ad7e4137e5ce"]
+    expect_test::expect!["6114120f3689a6a98b33e070c768869f60e122f6aff9bdb73d6b87e3a973e3ac"]
         .assert_eq(&base::hex::lower(&digest.finalize()));
 }
 
@@ -73,6 +83,20 @@ fn answers_refer_to_messages_of_the_same_mail_file() {
     }
     // 160 are expected, with a standard deviation of 10.
     assert!((120..=200).contains(&answers), "{answers}");
+}
+
+#[test]
+fn copies_are_distributed_over_the_masters_and_a_share_is_changed() {
+    let own = Share::from_f64(0.1).expect("a share");
+    let files = MailFiles { documents: 2_000, masters: 3, own, ..files(1) };
+    let copies: Vec<Vec<u64>> = (1..=3).map(|master| files.copies_of(master).collect()).collect();
+    assert_eq!(copies[0], [4, 7, 10, 13, 16, 19]);
+    assert_eq!(copies.iter().map(Vec::len).sum::<usize>(), 17);
+    let changes = files.own_changes(4);
+    // 200 are expected, with a standard deviation of 13.
+    assert!((150..=250).contains(&changes.len()), "{}", changes.len());
+    assert_ne!(changes, files.own_changes(7));
+    assert!(MailFiles { masters: 20, ..files }.copies_of(1).next().is_none());
 }
 
 #[test]
