@@ -1,8 +1,8 @@
 //! What a population will take, before anything is written: messages, bytes over the wire and on the disk, and time.
 //!
 //! The sizes are the expected ones of the profile, and the number of different attachments that of the pool
-//! ([`attachment::distinct_files`]). Nothing is compressed here: the server may make less of it. [`MEASURED`] has the
-//! figures that were measured once, and not the machine on which the run is.
+//! ([`attachment::distinct_files`]). Nothing is compressed here: the server may make less of it. Times follow
+//! from [`ASSUMED`] rates, and not from the machine on which the run is.
 
 use serde::Serialize;
 
@@ -32,8 +32,8 @@ pub struct FillingRates {
     pub changed_documents: f64,
 }
 
-/// The rates of driver and server on one machine with two cores, in memory (docs/notesbench.md, "Population").
-pub const MEASURED: FillingRates =
+/// Rates of a server beside its driver on a machine with two cores. They are assumed.
+pub const ASSUMED: FillingRates =
     FillingRates { documents: 1_500.0, bytes: 40e6, copied_documents: 10_000.0, changed_documents: 2_000.0 };
 
 /// What a population takes.
@@ -75,7 +75,7 @@ impl SizePlan {
         let wire = of_documents(filled) + filled as f64 * sizes.attached + changed * DOCUMENT_BYTES;
         let disk = of_documents(messages) + messages as f64 * sizes.attached;
         let shared = of_documents(messages) + messages as f64 * sizes.inline + sizes.distinct;
-        let rates = &MEASURED;
+        let rates = &ASSUMED;
         let seconds = (filled as f64 / rates.documents).max(wire / rates.bytes)
             + copied as f64 / rates.copied_documents
             + changed / rates.changed_documents;
