@@ -367,8 +367,9 @@ impl PlaySession<'_> {
         let name = directory_name(&workload.name, self.started, run.options.seed);
         let new_folder = || self.options.data_folder().join(format!("doublet-bench-{name}"));
         let folder = self.options.data.clone().unwrap_or_else(new_folder);
-        let (users, seed, cores) = (run.plan.users(), run.options.seed, self.cores.clone());
-        Ok(ServerOptions { program, folder, settings, users, seed, door: workload.door, cores })
+        let cores = self.cores.clone();
+        let users = run.plan.users();
+        Ok(ServerOptions { program, folder, settings, users, seed: run.options.seed, door: workload.door, cores })
     }
 
     fn facts(

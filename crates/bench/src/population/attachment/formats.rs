@@ -46,7 +46,9 @@ pub(super) fn table(numbers: &mut SplitMix64, bytes: usize) -> Vec<u8> {
     let mut writer = TextWriter::new(numbers, language);
     let mut text = String::with_capacity(bytes + 100);
     while text.len() < bytes {
-        let (date, name, subject) = (writer.date(), writer.name(), writer.subject());
+        let date = writer.date();
+        let name = writer.name();
+        let subject = writer.subject();
         let amount = writer.amount();
         text.push_str(&format!("{date};{name};{subject};{amount}\r\n"));
     }
