@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn copies_send_less_and_share_attachments() {
-        let (all, copied) = (SizePlan::of(&files(1_000, 1_000, 1_000)), SizePlan::of(&files(1_000, 1_000, 10)));
+        let all = SizePlan::of(&files(1_000, 1_000, 1_000));
+        let copied = SizePlan::of(&files(1_000, 1_000, 10));
         assert_eq!(copied.messages, all.messages);
         assert_eq!(copied.changed_messages, 99_000);
         assert_eq!(copied.disk_bytes, all.disk_bytes);
@@ -178,7 +179,8 @@ mod tests {
         let files = MailFiles { size_scale: 0.1, ..files(20, 100, 20) };
         let plan = SizePlan::of(&files);
         let mut attachments = std::collections::BTreeMap::new();
-        let (mut text, mut attached) = (0, 0);
+        let mut text = 0;
+        let mut attached = 0;
         for memo in (1..=20).flat_map(|user| files.memos(user)) {
             text += if memo.content.html.is_empty() { memo.content.body.len() } else { memo.content.html.len() };
             if let Some(attachment) = memo.content.attachment {

@@ -262,7 +262,8 @@ mod tests {
 
     #[test]
     fn a_shorter_text_begins_alike() {
-        let (short, long) = (text(Language::Greek, 8, 300), text(Language::Greek, 8, 3_000));
+        let short = text(Language::Greek, 8, 300);
+        let long = text(Language::Greek, 8, 3_000);
         assert!(long.starts_with(&short[..short.floor_char_boundary(290)]));
         assert_ne!(text(Language::Greek, 9, 300), short);
     }

@@ -248,7 +248,8 @@ fn adler32(content: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
     /// So many sums of bytes stay below 2³².
     const PIECE: usize = 5_552;
-    let (mut a, mut b) = (1_u32, 0_u32);
+    let mut a = 1_u32;
+    let mut b = 0_u32;
     for piece in content.chunks(PIECE) {
         for byte in piece {
             a += u32::from(*byte);
@@ -299,7 +300,8 @@ mod tests {
             let end = &file[file.len() - 22..];
             assert!(end.starts_with(b"PK\x05\x06"));
             let number = |at: usize| u32::from_le_bytes(end[at..at + 4].try_into().expect("four bytes")) as usize;
-            let (length, start) = (number(12), number(16));
+            let length = number(12);
+            let start = number(16);
             assert_eq!(start + length + 22, file.len());
             assert!(file[start..].starts_with(b"PK\x01\x02"));
         }
