@@ -3,6 +3,8 @@
 //! The task that moves the connection's bytes belongs to the [`Channel`]s of the connection and ends with the last of
 //! them.
 
+use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,7 +17,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use proto::v1;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -50,6 +52,8 @@ pub struct ConnectOptions {
     pub message_bytes_max: usize,
     /// Counts the bytes of the connection. Connections with the same counters are counted together.
     pub traffic: Traffic,
+    /// The local address from which the connection is opened. Default: the one that the system chooses.
+    pub source: Option<IpAddr>,
 }
 
 impl ConnectOptions {
@@ -64,6 +68,7 @@ impl ConnectOptions {
             call_time_max: Some(Duration::from_secs(60)),
             message_bytes_max: MESSAGE_BYTES_MAX,
             traffic: Traffic::default(),
+            source: None,
         }
     }
 
@@ -113,11 +118,17 @@ impl Client {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let authority = Authority::from_static("doublet");
-        let shared =
-            |driver| Shared { authority, token: RwLock::default(), timeout: None, certificate: Vec::new(), driver };
+        let shared = |driver| Shared { authority, timeout: None, certificate: Vec::new(), driver };
         let broken = |reason: hyper::Error| Error::Tls { address: "memory".to_owned(), reason: reason.to_string() };
         let channel = Channel::over(stream, shared).await.map_err(broken)?;
         Ok(Self { channel, compression: false, message_bytes_max: MESSAGE_BYTES_MAX })
+    }
+
+    /// Returns a client for another session over the same connection. Its calls have no session until it has logged in.
+    #[must_use]
+    pub fn with_another_session(&self) -> Self {
+        let channel = Channel { token: Arc::default(), ..self.channel.clone() };
+        Self { channel, ..self.clone() }
     }
 
     /// Logs in with SCRAM-SHA-256 or, if the server does not offer it, with the password itself.
@@ -161,14 +172,14 @@ impl Client {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| Error::Login("the session token is malformed"))?;
         value.set_sensitive(true);
-        *self.channel.shared.token.write() = Some(value);
+        *self.channel.token.write() = Some(value);
         Ok(())
     }
 
     /// Ends the session.
     pub async fn logout(&self) -> Result<(), Error> {
         self.sessions().logout(v1::LogoutRequest {}).await?;
-        *self.channel.shared.token.write() = None;
+        *self.channel.token.write() = None;
         Ok(())
     }
 
@@ -255,13 +266,15 @@ impl<T> tonic::codegen::tokio_stream::Stream for RequestStream<T> {
 #[derive(Debug, Clone)]
 pub struct Channel {
     sender: SendRequest<Body>,
+    /// The session, if there is one. Clients of one connection may have different sessions.
+    token: Arc<RwLock<Option<HeaderValue>>>,
     shared: Arc<Shared>,
 }
 
+/// What all channels of a connection share.
 #[derive(Debug)]
 struct Shared {
     authority: Authority,
-    token: RwLock<Option<HeaderValue>>,
     timeout: Option<HeaderValue>,
     certificate: Vec<u8>,
     /// The task that moves the bytes. It ends with the last channel.
@@ -280,7 +293,7 @@ const UNLIMITED_CALL: &str = "/doublet.v1.Changes/WatchChanges";
 impl Channel {
     async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: options.address.clone(), source };
-        let socket = TcpStream::connect(&options.address).await.map_err(failed)?;
+        let socket = open_socket(options).await.map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         let distrusted = |reason: String| Error::Tls { address: options.address.clone(), reason };
         let name = ServerName::try_from(options.host().to_owned()).map_err(|error| distrusted(error.to_string()))?;
@@ -294,7 +307,7 @@ impl Channel {
         let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));
         let timeout = options.call_time_max.map(|time| format!("{}m", time.as_millis().min(99_999_999)));
         let timeout = timeout.and_then(|text| HeaderValue::from_str(&text).ok());
-        let shared = |driver| Shared { authority, token: RwLock::default(), timeout, certificate, driver };
+        let shared = |driver| Shared { authority, timeout, certificate, driver };
         Self::over(stream, shared).await.map_err(|error| distrusted(error.to_string()))
     }
 
@@ -309,7 +322,7 @@ impl Channel {
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         // The calls report how the connection ends.
         let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
-        Ok(Self { sender, shared: Arc::new(shared(driver)) })
+        Ok(Self { sender, token: Arc::default(), shared: Arc::new(shared(driver)) })
     }
 
     /// Completes the address and the headers of a call.
@@ -323,7 +336,7 @@ impl Channel {
         *request.uri_mut() = Uri::from_parts(parts).expect("a URI with a scheme, an authority and a path is valid");
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("doublet-client/", env!("CARGO_PKG_VERSION"))));
-        if let Some(token) = &*self.shared.token.read()
+        if let Some(token) = &*self.token.read()
             && !headers.contains_key(AUTHORIZATION)
         {
             headers.insert(AUTHORIZATION, token.clone());
@@ -335,6 +348,21 @@ impl Channel {
             headers.insert("grpc-timeout", timeout.clone());
         }
     }
+}
+
+/// Connects to the server, from the local address if one is given.
+async fn open_socket(options: &ConnectOptions) -> io::Result<TcpStream> {
+    let Some(source) = options.source else { return TcpStream::connect(&options.address).await };
+    let mut error = io::Error::new(io::ErrorKind::NotFound, "the server has no address of the family of the local one");
+    for address in lookup_host(&options.address).await?.filter(|address| address.is_ipv4() == source.is_ipv4()) {
+        let socket = if source.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.bind((source, 0).into())?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(failed) => error = failed,
+        }
+    }
+    Err(error)
 }
 
 impl tower_service::Service<Request<Body>> for Channel {
