@@ -10,9 +10,11 @@ use crate::check_command::CheckOptions;
 use crate::compare_command::CompareOptions;
 use crate::experiment_command::ExperimentCommand;
 use crate::max_users_command::MaxUsersCommand;
+use crate::merge_command::MergeOptions;
 use crate::plan_command::PlanCommand;
 use crate::report_command::ReportOptions;
 use crate::run_command::RunCommand;
+use crate::stub_command::StubCommand;
 use crate::timetable_command::TimetableOptions;
 
 /// The load generator: drives a mail server over its public protocols, and reports measurements.
@@ -42,6 +44,11 @@ pub enum Command {
     Ab(AbCommand),
     /// Shows what one option of the server does, as the articles about Domino varied it.
     Experiment(ExperimentCommand),
+    /// Answers the native protocol at once, for the driver's own figures.
+    #[command(hide = true)]
+    Stub(StubCommand),
+    /// Writes one report of the directories of several parts of a run.
+    Merge(MergeOptions),
     /// Writes the pages of a report again, from its raw data.
     Report(ReportOptions),
     /// Prints stored runs beside each other: baseline, new and change of each row and verb.
@@ -147,6 +154,10 @@ mod tests {
         assert!(refused("doublet-bench ab n8mail --b x=2 --turns 4").contains("not a number from 5 to 100"));
         assert!(refused("doublet-bench ab n8mail --a x=1").contains("--b"));
         assert!(refused("doublet-bench experiment").contains("--list"));
+        assert!(refused("doublet-bench run n8mail --part 3/2").contains("not a part such as 2/4"));
+        assert!(refused("doublet-bench run n8mail --part 1/2 --listen 127.0.0.1:0 --join a:1").contains("--join"));
+        assert!(refused("doublet-bench run n8mail --listen 127.0.0.1:0").contains("--part"));
+        assert!(refused("doublet-bench merge").contains("<FOLDER>"));
         assert!(refused("doublet-bench compare one").contains("values required"));
         assert!(matches!(parse("doublet-bench compare one two three --anyway"), Ok(Command::Compare(_))));
         assert!(matches!(parse("doublet-bench check n8mail --set a=1 --set b=2"), Ok(Command::Check(_))));

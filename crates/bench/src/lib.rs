@@ -6,9 +6,11 @@
 //! - [`population`]: the people of a run, and the contents of their mail files.
 //! - [`door`]: the protocols behind one trait.
 //! - [`engine`]: users on a timetable, the phases of a run.
+//! - [`parts`]: a run of several processes.
 //! - [`driver`]: a run from its options to its report.
 //! - [`record`]: histograms and counts of steps, by sample.
 //! - [`target`]: the server under test, started by the driver or running already.
+//! - [`stub`]: a server that answers at once, for the driver's own figures.
 //! - [`report`]: what a run is worth.
 //! - [`compare`]: figures of several runs beside each other.
 //!
@@ -18,11 +20,13 @@ pub mod compare;
 pub mod door;
 pub mod driver;
 pub mod engine;
+pub mod parts;
 pub mod plan;
 pub mod population;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod stub;
 pub mod target;
 pub mod wall_clock;
 pub mod workload;

@@ -22,6 +22,7 @@ mod idle;
 mod imap_client;
 mod max_users_command;
 mod measurements;
+mod merge_command;
 mod mix;
 mod native;
 mod neighbors;
@@ -29,6 +30,7 @@ mod passage;
 mod plan_command;
 mod report_command;
 mod run_command;
+mod stub_command;
 #[cfg(test)]
 mod tests;
 mod timetable_command;
@@ -58,6 +60,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Plan(command) => return plan_command::run(&command),
         Command::Run(command) => return run_command::run(&command),
         Command::MaxUsers(command) => return max_users_command::run(&command),
+        Command::Stub(command) => return stub_command::run(&command),
+        Command::Merge(options) => return merge_command::run(&options),
         Command::Report(options) => return report_command::run(&options),
         Command::Compare(options) => return compare_command::run(&options),
         Command::Mix(pairs) => with_pairs(pairs, mix::run)?,

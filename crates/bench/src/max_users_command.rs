@@ -20,7 +20,7 @@ use clap::Args;
 
 use crate::arguments::Result;
 use crate::run_command::options::{PlayOptions, duration};
-use crate::run_command::session::{self, OpenTarget, PlaySession};
+use crate::run_command::session::{self, Filling, OpenTarget, PlaySession};
 use crate::run_command::{INVALID_EXIT_CODE, facts, print_refusal};
 
 /// Options of `max-users`.
@@ -66,7 +66,7 @@ pub fn run(command: &MaxUsersCommand) -> Result<ExitCode> {
         eprintln!("doublet-bench: --from {} is above the largest number of users, {to} (--to)", command.from);
         return Ok(ExitCode::from(INVALID_EXIT_CODE));
     };
-    session::begin(&command.play, &largest, async |session, open| {
+    session::begin(&command.play, &largest, Filling::Filled, async |session, open| {
         let name = format!("{}-max-users", largest.plan.workload().name);
         let started = session.started();
         let directory = ReportDirectory::create(&command.play.out, &name, started, largest.options.seed)?;
@@ -99,9 +99,8 @@ impl Levels<'_> {
             let directory = self.directory.create_below(&folder)?;
             let played = session.play(&run, open, &directory, wall_clock::now()).await?;
             let level = Level::judge(users, result.criterion, &played.report, &played.samples, &folder);
-            let verdict = if level.is_met { "met" } else { "missed" };
-            eprintln!("level {}: the criterion is {verdict}: {}", result.levels.len() + 1, level.summary());
-            search.record(users, level.is_met);
+            eprintln!("level {}: the criterion is {}: {}", result.levels.len() + 1, level.verdict(), level.summary());
+            level.record_in(&mut search);
             let end = SearchResult::end_after(&search, &played.report);
             result.levels.push(level);
             result.take(&search);

@@ -6,11 +6,13 @@
 pub mod facts;
 pub mod interrupts;
 pub mod options;
+mod parts;
 pub mod session;
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use bench::driver::options::RunOptions;
 use bench::driver::prepare::{Refusal, prepare};
 use bench::report::directory::ReportDirectory;
 use bench::report::model::Report;
@@ -21,6 +23,8 @@ use clap::Args;
 
 use crate::arguments::Result;
 use options::PlayOptions;
+use parts::PartOptions;
+use session::Filling;
 
 /// Exit code for errors of the command line and of the workload file.
 pub const INVALID_EXIT_CODE: u8 = 2;
@@ -49,6 +53,8 @@ pub struct RunCommand {
     #[arg(long, requires = "keep")]
     fill_only: bool,
     #[command(flatten)]
+    parts: PartOptions,
+    #[command(flatten)]
     play: PlayOptions,
 }
 
@@ -73,11 +79,16 @@ impl RunCommand {
 /// Runs a workload.
 pub fn run(command: &RunCommand) -> Result<ExitCode> {
     let text = shipped::load(&command.workload)?;
-    let prepared = match prepare(&text, command.play.run_options(&command.users)) {
+    let share = command.parts.share();
+    let options = RunOptions { parts: share.parts(), ..command.play.run_options(&command.users) };
+    let prepared = match prepare(&text, options) {
         Ok(prepared) => prepared,
         Err(refusal) => return Ok(print_refusal(&command.workload, &refusal)),
     };
-    session::begin(&command.play, &prepared, async |session, open| {
+    if share.parts() > 1 {
+        return parts::run(&command.play, &command.parts, prepared);
+    }
+    session::begin(&command.play, &prepared, Filling::Filled, async |session, open| {
         if command.fill_only {
             println!("{}", open.folder().unwrap_or(Path::new("")).display());
             return Ok(ExitCode::SUCCESS);
@@ -100,8 +111,13 @@ pub fn print_refusal(file: &str, refusal: &Refusal) -> ExitCode {
     ExitCode::from(if is_refused { REFUSED_EXIT_CODE } else { INVALID_EXIT_CODE })
 }
 
+/// Returns the digest of a workload file.
+pub fn digest(text: &str) -> String {
+    bench::driver::outcome::digest(text.as_bytes())
+}
+
 /// Prints the result, and returns the exit code of the state.
-fn print_result(report: &Report, path: &Path) -> ExitCode {
+pub fn print_result(report: &Report, path: &Path) -> ExitCode {
     eprintln!("state: {}", report.state.name);
     for remark in report.state.reasons.iter().chain(&report.state.warnings) {
         eprintln!("  {}", remark.text);

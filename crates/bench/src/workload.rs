@@ -24,7 +24,7 @@ pub mod verb;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use class::Class;
 use document::{Number, Scalar};
@@ -78,7 +78,7 @@ pub struct Workload {
 }
 
 /// The protocols of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
     Native,

@@ -130,6 +130,32 @@ impl Level {
         Self { users, is_met, reasons, limits, state, headline, report: folder.to_owned() }
     }
 
+    /// Records the level in a search, unless it was stopped.
+    pub fn record_in(&self, search: &mut Search) {
+        if !self.is_stopped() {
+            search.record(self.users, self.is_met);
+        }
+    }
+
+    /// Returns a word for what became of the criterion.
+    pub fn verdict(&self) -> &'static str {
+        match self.is_met {
+            true => "met",
+            false if self.is_stopped() => "not decided",
+            false => "missed",
+        }
+    }
+
+    /// Returns `true` if the level was played to its end and misses the criterion.
+    pub fn is_missed(&self) -> bool {
+        !self.is_met && !self.is_stopped()
+    }
+
+    /// Returns `true` if the level was stopped before its end.
+    fn is_stopped(&self) -> bool {
+        self.state == State::BrokenOff.name()
+    }
+
     /// Returns the figures, or the reasons why the criterion is missed, as a line.
     pub fn summary(&self) -> String {
         let response = self.headline.as_ref().and_then(|headline| headline.response.as_ref());

@@ -1,6 +1,6 @@
-//! The native protocol: gRPC over TLS, with one connection and one session for each user.
+//! The native protocol: gRPC over TLS, with one session for each user and one connection for one or several.
 //!
-//! [`session`] holds the connection and counts the calls. [`memory`] has the rows and documents that a user knows. The
+//! [`connections`] opens the connections; [`session`] holds one and counts the calls. [`memory`] has the rows and documents that a user knows. The
 //! verbs are in [`reading`], [`views`] and [`writing`], one function for each; [`documents`] has the calls that they
 //! share with [`filling`] and [`database_filling`], which fill mail files and other databases before a run.
 //!
@@ -16,6 +16,7 @@
 //! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `send` in the name of another user,
 //! which the protocol refuses.
 
+pub mod connections;
 pub mod database_filling;
 mod documents;
 mod exchange;
@@ -46,6 +47,7 @@ use crate::target::system_random::SystemRandom;
 use crate::workload::action::Action;
 use crate::workload::class::Replica;
 use crate::workload::verb::Verb;
+use connections::Connections;
 use local_replica::LocalReplica;
 use memory::UserMemory;
 use session::{CallCount, CallError, Session};
@@ -74,6 +76,8 @@ pub struct NativeSettings {
     pub password: String,
     /// The factor by which messages and documents are made smaller.
     pub size_scale: f64,
+    /// The connections of the users.
+    pub connections: Connections,
     /// For the logins.
     pub random: SystemRandom,
 }

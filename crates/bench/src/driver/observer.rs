@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use client::Traffic;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::phases::{PhaseName, SessionCount};
-use crate::engine::run::{BorderObserver, Observation};
+use crate::engine::phases::{Border, PhaseName, SessionCount};
+use crate::engine::run::{BorderObserver, Observation, RunEnd};
+use crate::engine::share::Exchanged;
 use crate::engine::states::StateCounts;
+use crate::parts::Parts;
 use crate::record::recorder::Sample;
 use crate::target::counters::{ServerCounter, ServerCounters};
 use crate::target::disk::{DataDisk, DiskCounters};
@@ -19,7 +22,7 @@ use crate::target::server::StartedServer;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What was observed at a border.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BorderRecord {
     /// The sample that ended.
     pub sample: Sample,
@@ -62,6 +65,8 @@ pub struct RunObserver<'a> {
     pub traffic: Traffic,
     /// Whether the sessions of the server take part in the steady state.
     pub sessions: SessionRule,
+    /// The other parts of the run.
+    pub parts: &'a mut Parts,
     /// The users of the last level.
     pub users: u64,
     /// Where the observations go.
@@ -157,6 +162,14 @@ impl BorderObserver for RunObserver<'_> {
             last.counters = counters;
         }
         Observation { sessions: self.session_count(counters), is_server_ended }
+    }
+
+    async fn exchange(&mut self, own: Border, patience: Duration) -> Exchanged {
+        self.parts.exchange(own, patience).await
+    }
+
+    async fn ended(&mut self, end: RunEnd) {
+        self.parts.end(end).await;
     }
 }
 

@@ -1,12 +1,15 @@
 //! The options of a run, as the command line states them. Times are those at speed 1, in microseconds.
 
+use std::net::IpAddr;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::engine::pace::Pace;
 use crate::workload::Door;
 
 /// The options of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOptions {
     /// The parameters of the workload, as `NAME=VALUE`.
     pub set: Vec<String>,
@@ -38,6 +41,12 @@ pub struct RunOptions {
     pub masters: Option<u64>,
     /// The share of the documents of copied mail files that are changed.
     pub own: f64,
+    /// The users that share a connection.
+    pub users_per_connection: u64,
+    /// The local addresses from which connections are opened, in turn. Without any, the system chooses.
+    pub source_addresses: Vec<IpAddr>,
+    /// The processes that play the run.
+    pub parts: u64,
     /// The longest time of a step.
     pub time_limit: Duration,
     /// The longest sample.
@@ -66,6 +75,9 @@ impl Default for RunOptions {
             size_scale: 1.0,
             masters: None,
             own: 0.1,
+            users_per_connection: 1,
+            source_addresses: Vec::new(),
+            parts: 1,
             time_limit: Duration::from_secs(60),
             sample: Duration::from_secs(10),
             steady_limit: None,

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use base::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -33,10 +34,11 @@ use crate::workload::rates::Rates;
 use crate::workload::units::format_duration;
 use crate::workload::verb::TRANSACTIONS_VERSION;
 use crate::workload::{self, Requirement as Condition};
+pub(crate) use rows::driver_share;
 #[cfg(test)]
 pub(crate) use rows::row_names;
 pub use rows::samples;
-use rows::{driver_share, server_calls, server_rows};
+use rows::{server_calls, server_rows};
 
 /// The names of the headline figure, if something was left out and if nothing was.
 const PARTIAL: &str = "NotesMark (partial)";
@@ -69,10 +71,23 @@ pub struct RunFacts {
     pub runs_before: u64,
     /// The spreads of the mean responses.
     pub spreads: Spreads,
+    /// The other parts.
+    pub parts: PartFigures,
+}
+
+/// What is known of the parts of a run, if there are several.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PartFigures {
+    /// Parts that did not finish.
+    pub missing: u64,
+    /// The largest difference between the clocks of two parts.
+    pub clock_difference: Option<Duration>,
+    /// The largest share of the cores of a machine that the parts on it have used, in a measured interval.
+    pub processor_share: Option<f64>,
 }
 
 /// The cores that driver and server may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreCounts {
     /// Those of the driver.
     pub driver: u64,
@@ -88,7 +103,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     let borders = &facts.record.borders;
     let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
     let shares = measured().filter_map(|interval| driver_share(borders, interval, cores.driver));
-    let processor_share = shares.reduce(f64::max);
+    let processor_share = shares.chain(facts.parts.processor_share).reduce(f64::max);
     let calls = Calls {
         driver: (1..)
             .zip(&outcome.levels)
@@ -98,13 +113,14 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
             .and_then(|counter| server_calls(borders, measured(), |border| border.counters?.get(counter))),
     };
     let figures = DriverFigures {
+        parts_missing: facts.parts.missing,
+        clock_difference: facts.parts.clock_difference,
         processor_share,
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
         server_calls: calls.server,
         has_swapped: facts.has_swapped,
         load_before: Some(facts.machine.load_before),
-        ..DriverFigures::default()
     };
     let verdict = judge(&RunFigures::of_outcome(outcome, figures));
     let is_lateness = |key: &HistogramKey| key.subject == Subject::Lateness && key.phase != Phase::Other;
@@ -161,6 +177,12 @@ pub fn title(run: &PreparedRun) -> String {
         Pace::Closed => parts.push("closed".to_owned()),
         Pace::Unpaced => parts.push("unpaced".to_owned()),
     }
+    if options.parts > 1 {
+        parts.push(format!("{} parts", options.parts));
+    }
+    if options.users_per_connection > 1 {
+        parts.push(format!("{} users a connection", options.users_per_connection));
+    }
     if run.mail_files.documents != workload.mailbox.documents {
         parts.push(format!("{} documents instead of {}", run.mail_files.documents, workload.mailbox.documents));
     }
@@ -211,11 +233,11 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
         seed: run.options.seed,
         plan: plan_digest(run),
         users: run.settings.levels.clone(),
-        users_per_connection: 1,
+        users_per_connection: run.options.users_per_connection,
         speedup: run.options.speedup,
         closed: run.settings.rules.pace != Pace::Timetable,
         door: run.plan.workload().door.word().to_owned(),
-        parts: 1,
+        parts: run.options.parts,
         transactions_version: TRANSACTIONS_VERSION,
     }
 }
@@ -236,7 +258,8 @@ fn plan_digest(run: &PreparedRun) -> String {
     digest(plan.to_string().as_bytes())
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// Returns the digest of a file or of a plan.
+pub fn digest(bytes: &[u8]) -> String {
     base::hex::lower(&Sha256::digest(bytes))
 }
 

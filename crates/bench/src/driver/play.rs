@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use client::{ConnectOptions, Traffic};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::observer::{Counted, RunObserver, RunRecord, SessionRule};
 use super::prepare::PreparedRun;
@@ -19,9 +19,11 @@ use crate::door::jmap::JmapSettings;
 use crate::door::line_connection::Place;
 use crate::door::lite::LiteSettings;
 use crate::door::native::NativeSettings;
+use crate::door::native::connections::Connections;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
-use crate::engine::run::{Outcome, RunError, StopRequest, play};
+use crate::engine::run::{Outcome, RunError, RunSettings, StopRequest, play};
+use crate::parts::Parts;
 use crate::population::copies::{self, CopyError, CopyProgress};
 use crate::population::fill::{FillError, FillProgress, fill, fill_databases, wait_for_indexes};
 use crate::record::log::HistogramLog;
@@ -124,6 +126,7 @@ pub fn native_settings(
         names: target.names.clone(),
         password: target.password.clone(),
         size_scale: run.options.size_scale,
+        connections: Connections::new(run.options.users_per_connection, &run.options.source_addresses),
         random,
     })
 }
@@ -250,8 +253,12 @@ pub struct Stage<'a> {
     pub disk: DataDisk,
     /// The bytes of the users' connections.
     pub traffic: Traffic,
+    /// The other parts of the run.
+    pub parts: &'a mut Parts,
     /// The worker threads of the driver.
     pub workers: usize,
+    /// The start signal, if the parts have agreed on one.
+    pub start: Option<Instant>,
     /// Requests to end the run.
     pub stop: watch::Receiver<StopRequest>,
 }
@@ -280,12 +287,14 @@ pub async fn play_run(
         metrics: stage.metrics,
         traffic: stage.traffic,
         sessions: session_rule(run.plan.workload().door),
+        parts: stage.parts,
         users: run.plan.users(),
         record: &mut record,
         progress: report,
         machine: Processes::default(),
         counted: Counted::default(),
     };
-    let outcome = play(run.settings.clone(), users, recorder, observer, stage.stop).await?;
+    let settings = RunSettings { start: stage.start, ..run.settings.clone() };
+    let outcome = play(settings, users, recorder, observer, stage.stop).await?;
     Ok((outcome, record))
 }

@@ -10,10 +10,13 @@ use std::time::Duration;
 use super::options::RunOptions;
 use crate::door::Offered;
 use crate::door::choice::{DoorOffer, MissingVerb};
+use crate::door::native::connections::USERS_PER_CONNECTION_MAX;
 use crate::engine::pace::{Pace, Speedup};
 use crate::engine::phases::{PhaseLengths, StatedLengths};
 use crate::engine::run::{LEVELS_MAX, RunSettings};
+use crate::engine::share::PartShare;
 use crate::engine::user::{SessionRule, UserRules};
+use crate::parts::PARTS_MAX;
 use crate::plan::Plan;
 use crate::plan::steps::verb_index;
 use crate::population::content::Purpose;
@@ -122,6 +125,7 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     for (database, kind) in workload.databases.iter_mut().filter(|one| one.count > 0).zip(&databases.kinds) {
         database.documents = kind.database.documents;
     }
+    check_connections(&workload, &options)?;
     let left_out = left_out(&workload, &offer);
     let labels = labels(&workload);
     let lengths = lengths(&workload, &options, speedup)?;
@@ -130,11 +134,16 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
     let plan = Plan::new(Arc::new(workload), options.seed, users)
         .ok_or_else(|| refused("the run has no user of the range of recipients"))?;
     let levels = if levels.len() == 1 { vec![plan.users()] } else { levels };
-    if plan.users() > USERS_MAX {
+    if !(1..=PARTS_MAX).contains(&options.parts) {
+        return Err(refused(format!("--part: a run has 1 to {PARTS_MAX} parts")));
+    }
+    if plan.users().div_ceil(options.parts) > USERS_MAX {
         return Err(refused(format!("a process plays at most {USERS_MAX} users, not {}", plan.users())));
     }
     let mail_files = mail_files(&plan, &options, documents)?;
-    let settings = RunSettings { rules, lengths, levels, cool_down: options.cool_down };
+    let lengths = if options.parts > 1 { lengths.for_parts() } else { lengths };
+    let share = PartShare::default();
+    let settings = RunSettings { rules, lengths, levels, cool_down: options.cool_down, share, start: None };
     let plan = Arc::new(plan);
     Ok(PreparedRun {
         options,
@@ -206,6 +215,20 @@ fn check_offered(workload: &Workload) -> Result<(), Refusal> {
         if !has_senders && class.steps.iter().any(|step| is_random(&step.action)) {
             return refused("only the IMAP door sends mail in the name of another user");
         }
+    }
+    Ok(())
+}
+
+/// Refuses options of connections that only the native door has.
+fn check_connections(workload: &Workload, options: &RunOptions) -> Result<(), Refusal> {
+    if !(1..=USERS_PER_CONNECTION_MAX).contains(&options.users_per_connection) {
+        return Err(refused(format!("--users-per-connection: not a number from 1 to {USERS_PER_CONNECTION_MAX}")));
+    }
+    if workload.door != Door::Native && options.users_per_connection > 1 {
+        return Err(refused("--users-per-connection: only users of the native door share connections"));
+    }
+    if workload.door != Door::Native && !options.source_addresses.is_empty() {
+        return Err(refused("--source-addresses: only the native door chooses its local addresses"));
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ mod tests;
 use std::ops::Range;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::pace::Speedup;
 use crate::record::blocks::BLOCKS;
 
@@ -83,6 +85,13 @@ impl PhaseLengths {
         })
     }
 
+    /// Returns the same lengths for several parts: settling has two samples, because all parts must know the measured
+    /// interval before it begins.
+    #[must_use]
+    pub fn for_parts(self) -> Self {
+        Self { settle: self.settle.max(self.sample * 2), ..self }
+    }
+
     /// Returns the length of a sample.
     pub fn sample(&self) -> Duration {
         self.sample
@@ -146,7 +155,7 @@ pub enum Decision {
 }
 
 /// The times of the phases of a level. A time is `None` if the phase was not reached.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseTimes {
     /// All users have completed an iteration.
     pub ramp_up_end: Option<Duration>,

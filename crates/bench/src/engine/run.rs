@@ -8,15 +8,18 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::phases::{Border, Decision, PhaseLengths, PhaseName, PhaseTimes, Phases, SessionCount};
+use super::share::{Exchanged, PartShare};
 use super::states::StateCounts;
 use super::steps::StepSource;
 use super::user::{Control, RunHandles, User, UserContext, UserIdentity, UserRules};
 use crate::door::Door;
+use crate::parts::SILENCE_MAX;
 use crate::record::histograms::ClassIndex;
 use crate::record::recorder::{Recorder, Recording, Sample};
 
@@ -60,6 +63,17 @@ pub trait BorderObserver {
     /// Takes the sample that ends at a border, how many users are in each state, and the phase in which the sample
     /// was. A call that lasts longer than half a sample is dropped.
     fn border(&mut self, sample: &Sample, states: &StateCounts, phase: PhaseName) -> impl Future<Output = Observation>;
+
+    /// Exchanges the counts of a border with the other parts of the run, for whose counts it waits so long. Without
+    /// other parts it returns those of this one.
+    fn exchange(&mut self, own: Border, _patience: Duration) -> impl Future<Output = Exchanged> {
+        std::future::ready(Exchanged::Counts(own))
+    }
+
+    /// Tells the other parts that the run has ended.
+    fn ended(&mut self, _end: RunEnd) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
 }
 
 /// Requests to end a run before its time. A second one is `AtOnce`.
@@ -84,10 +98,15 @@ pub struct RunSettings {
     pub levels: Vec<u64>,
     /// The longest time for steps that were due before the end of the last measured interval.
     pub cool_down: Duration,
+    /// Which users of each level this process plays.
+    pub share: PartShare,
+    /// The start signal, if it is not the beginning of [`play`].
+    pub start: Option<Instant>,
 }
 
 /// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RunEnd {
     /// All measured intervals are complete.
     Complete,
@@ -102,7 +121,7 @@ pub enum RunEnd {
 }
 
 /// A level of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelOutcome {
     /// The users, with those of the levels before.
     pub users: u64,
@@ -159,6 +178,7 @@ pub async fn play<U: UserSource, O: BorderObserver, W: Write>(
 ) -> Result<Outcome<W>, RunError> {
     let mut run = Run::new(settings, users, recorder);
     let end = run.work(&mut observer, &mut stop).await?;
+    observer.ended(end).await;
     run.cool_down(&mut observer, &mut stop).await?;
     run.finish(end).await
 }
@@ -174,14 +194,17 @@ struct Run<U, W> {
     tasks: JoinSet<()>,
     /// The phases of the levels that have begun.
     levels: Vec<Phases>,
+    /// The users that have joined, of all parts, and those of this one.
     joined: u64,
+    own: u64,
     next_border: Duration,
 }
 
 impl<U: UserSource, W: Write> Run<U, W> {
     fn new(settings: RunSettings, users: U, recorder: Recorder<W>) -> Self {
         assert!((1..=LEVELS_MAX).contains(&settings.levels.len()), "a run has a level, and not too many");
-        let context = UserContext { start: Instant::now(), rules: settings.rules, states: StateCounts::default() };
+        let start = settings.start.unwrap_or_else(Instant::now);
+        let context = UserContext { start, rules: settings.rules, states: StateCounts::default() };
         let mut run = Self {
             next_border: settings.lengths.sample(),
             settings,
@@ -192,6 +215,7 @@ impl<U: UserSource, W: Write> Run<U, W> {
             tasks: JoinSet::new(),
             levels: Vec::new(),
             joined: 0,
+            own: 0,
         };
         run.begin_level(Duration::ZERO);
         run
@@ -202,7 +226,8 @@ impl<U: UserSource, W: Write> Run<U, W> {
         let target = self.settings.levels[self.levels.len()].max(self.joined);
         let joining = target - self.joined;
         self.levels.push(Phases::new(self.settings.lengths, level_begin, target, joining));
-        for number in self.joined + 1..=target {
+        for number in self.settings.share.users(self.joined + 1..=target) {
+            self.own += 1;
             let NewUser { class, connects, door, steps } = self.users.user(number);
             let identity = UserIdentity { class, level_begin, connects };
             let handles = RunHandles {
@@ -233,8 +258,20 @@ impl<U: UserSource, W: Write> Run<U, W> {
                 return Ok(RunEnd::ServerEnded);
             }
             let is_last = self.levels.len() == self.settings.levels.len();
-            match self.decide(at, observation.sessions) {
+            let own = self.counts(at, observation.sessions);
+            let exchanged = tokio::select! {
+                biased;
+                () = stop_requested(stop, StopRequest::CoolDown) => return Ok(RunEnd::BrokenOff),
+                exchanged = observer.exchange(own, self.patience()) => exchanged,
+            };
+            let border = match exchanged {
+                Exchanged::Counts(border) => border,
+                Exchanged::End(end) => return Ok(end),
+            };
+            match self.decide(&border) {
                 Decision::Continue => {}
+                // The other parts may have taken so long that steps of the interval have begun.
+                Decision::Measure(interval) if interval.start <= self.context.now() => return Ok(RunEnd::BrokenOff),
                 Decision::Measure(interval) => {
                     self.recorder.measure(&interval);
                     if is_last {
@@ -262,10 +299,20 @@ impl<U: UserSource, W: Write> Run<U, W> {
         Ok(timeout(self.settings.lengths.sample() / 2, observing).await.unwrap_or(unanswered))
     }
 
-    fn decide(&mut self, at: Duration, sessions: SessionCount) -> Decision {
+    /// Returns what this part counts at a border.
+    fn counts(&self, at: Duration, sessions: SessionCount) -> Border {
         let states = &self.context.states;
-        let border = Border { at, connected: states.connected(), iterated: states.iterated(), sessions };
-        self.levels.last_mut().map_or(Decision::Continue, |phases| phases.border(&border))
+        Border { at, connected: states.connected(), iterated: states.iterated(), sessions }
+    }
+
+    /// Returns how long the counts of other parts may take. Before the steady state a part that is late only delays it.
+    fn patience(&self) -> Duration {
+        let is_measured = self.levels.last().is_some_and(|level| level.times().measured.is_some());
+        if is_measured { SILENCE_MAX } else { self.settings.lengths.sample() / 2 }
+    }
+
+    fn decide(&mut self, border: &Border) -> Decision {
+        self.levels.last_mut().map_or(Decision::Continue, |phases| phases.border(border))
     }
 
     /// Lets no step begin that is due from now on, and waits until those that were due have ended.
@@ -286,7 +333,7 @@ impl<U: UserSource, W: Write> Run<U, W> {
         loop {
             tokio::select! {
                 biased;
-                () = context.states.all_finished(self.joined) => return Ok(()),
+                () = context.states.all_finished(self.own) => return Ok(()),
                 () = stop_requested(stop, StopRequest::AtOnce) => {
                     self.tasks.abort_all();
                     return Ok(());

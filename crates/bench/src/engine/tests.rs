@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::pace::{Pace, Speedup};
 use super::phases::{PhaseLengths, PhaseName, SessionCount, StatedLengths};
 use super::run::{BorderObserver, NewUser, Observation, Outcome, RunError, RunSettings, StopRequest, UserSource, play};
+use super::share::PartShare;
 use super::states::StateCounts;
 use super::steps::{PlannedStep, StepSource};
 use super::user::{SessionRule, UserRules};
@@ -259,7 +260,14 @@ impl Scenario {
             log_in_transactions: 1,
         };
         let lengths = PhaseLengths::at_speed(&stated, speedup).expect("a measured interval");
-        RunSettings { rules, lengths, levels: self.levels.clone(), cool_down: self.cool_down }
+        RunSettings {
+            rules,
+            lengths,
+            levels: self.levels.clone(),
+            cool_down: self.cool_down,
+            share: PartShare::default(),
+            start: None,
+        }
     }
 
     /// Plays the scenario. `stop` may request that the run stops.

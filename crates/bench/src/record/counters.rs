@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::histograms::{Action, Phase, VerbIndex};
 
 /// Maximum number of pairs of verb and code. Errors with other codes are counted under [`OTHER_CODE`].
@@ -17,7 +19,7 @@ pub const CODE_BYTES_MAX: usize = 64;
 pub const OTHER_CODE: &str = "other";
 
 /// The counts of a verb and class in a phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbCounts {
     /// Steps whose intended time is in the phase.
     pub due: u64,
@@ -122,6 +124,11 @@ impl ErrorCounts {
         for (verb, code, errors) in other.iter() {
             self.add(verb, code, errors.count, &errors.first);
         }
+    }
+
+    /// Adds errors that another part has counted.
+    pub fn add_counted(&mut self, verb: VerbIndex, code: &str, errors: &ErrorCount) {
+        self.add(verb, truncated(code, CODE_BYTES_MAX), errors.count, &errors.first);
     }
 
     /// Deletes all errors.

@@ -197,6 +197,11 @@ impl HistogramSet {
         self.by_key.values().map(TimeHistogram::memory_bytes).sum()
     }
 
+    /// Adds times that were above the maximum in another part.
+    pub fn add_cut(&mut self, count: u64) {
+        self.cut += count;
+    }
+
     /// Returns the number of times that were above the maximum.
     pub fn cut(&self) -> u64 {
         self.cut

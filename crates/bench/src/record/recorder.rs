@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sync::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::counters::{CountSet, ErrorCounts};
 use super::histograms::{Action, HistogramKey, HistogramSet, Kind, Phase, Subject};
@@ -60,7 +61,7 @@ pub struct StepRecord {
 }
 
 /// A sample: what ended between two borders.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The borders, from the start signal.
     pub interval: Range<Duration>,

@@ -90,6 +90,11 @@ pub fn data_disk(target: &Target) -> DataDisk {
     folder.map_or(DataDisk::NoFolder, |folder| DataDisk::of_folder(&Processes::default(), folder))
 }
 
+/// Returns an identifier of the machine since it was started.
+pub fn machine_id() -> String {
+    Processes::default().machine_id().unwrap_or_default()
+}
+
 /// Returns the largest memory that this process had.
 pub fn memory_bytes_max() -> u64 {
     Processes::default().resident_max_bytes(std::process::id()).unwrap_or(0)

@@ -1,14 +1,23 @@
 //! The options of all commands that play workloads: pace, population, server, and where the report goes.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bench::door::native::connections::USERS_PER_CONNECTION_MAX;
 use bench::driver::options::RunOptions;
 use bench::engine::pace::Pace;
 use bench::workload::limits::{DOCUMENTS_MAX, ITERATIONS_MAX};
 use bench::workload::units::parse_duration;
 use bench::workload::{DOORS, Door};
 use clap::Args;
+
+/// Maximum number of local addresses.
+const SOURCES_MAX: u64 = 256;
+
+/// Local addresses from which connections are opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SourceAddresses(Vec<IpAddr>);
 
 /// How a workload is played, and against which server.
 #[derive(Debug, Args)]
@@ -58,6 +67,13 @@ pub struct PlayOptions {
     /// The share of the documents of a copied mail file that get its user as recipient, and another date.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "masters")]
     own: f64,
+    /// So many users share a connection, with a session each.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=USERS_PER_CONNECTION_MAX))]
+    users_per_connection: u64,
+    /// Opens connections from these local IPv4 addresses in turn.
+    #[arg(long, value_name = "A-B", value_parser = source_addresses)]
+    source_addresses: Option<SourceAddresses>,
     /// The longest time of a step, from its real start.
     #[arg(long, value_name = "DURATION", default_value = "60 s", value_parser = duration)]
     timeout: Duration,
@@ -129,6 +145,13 @@ impl PlayOptions {
             size_scale: self.size_scale,
             masters: self.masters,
             own: self.own,
+            users_per_connection: self.users_per_connection,
+            source_addresses: self
+                .source_addresses
+                .as_ref()
+                .map(|SourceAddresses(list)| list.clone())
+                .unwrap_or_default(),
+            parts: 1,
             time_limit: self.timeout,
             sample: self.sample,
             steady_limit: self.steady_limit,
@@ -148,7 +171,36 @@ fn door(text: &str) -> std::result::Result<Door, String> {
     door.ok_or_else(|| "not one of native, imap, jmap, lite, full".to_owned())
 }
 
+/// Parses a range of IPv4 addresses.
+fn source_addresses(text: &str) -> std::result::Result<SourceAddresses, String> {
+    let refused = || format!("not a range of at most {SOURCES_MAX} IPv4 addresses such as 127.0.1.1-127.0.1.8");
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| refused());
+    let range = number(first)?..=number(last)?;
+    let count = u64::from(*range.end()).saturating_add(1).saturating_sub(u64::from(*range.start()));
+    if !(1..=SOURCES_MAX).contains(&count) {
+        return Err(refused());
+    }
+    Ok(SourceAddresses(range.map(|address| Ipv4Addr::from(address).into()).collect()))
+}
+
 fn range(text: &str) -> std::result::Result<[u64; 2], String> {
     let range = text.split_once('-').and_then(|(first, last)| Some([first.parse().ok()?, last.parse().ok()?]));
     range.filter(|[first, last]| *first >= 1 && first <= last).ok_or_else(|| "not a range such as 1-1000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_a_short_range() {
+        let parsed = |text: &str| source_addresses(text).map(|SourceAddresses(list)| list.len()).ok();
+        assert_eq!(parsed("127.0.1.1-127.0.1.8"), Some(8));
+        assert_eq!(parsed("127.0.1.255-127.0.2.1"), Some(3));
+        assert_eq!(parsed("127.0.0.1"), Some(1));
+        for text in ["127.0.1.2-127.0.1.1", "127.0.0.0-127.0.1.0", "a-b", "::1", ""] {
+            assert_eq!(parsed(text), None, "{text}");
+        }
+    }
 }

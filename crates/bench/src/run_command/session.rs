@@ -13,10 +13,11 @@ use bench::door::StepError;
 use bench::door::native::NativeSettings;
 use bench::driver::data_folder::{DataFolder, DataFolderError, available_bytes, check_disk};
 use bench::driver::observer::RunRecord;
-use bench::driver::outcome::{RunFacts, report, samples, title};
+use bench::driver::outcome::{PartFigures, RunFacts, report, samples, title};
 use bench::driver::play::{LogFile, Stage, copy_mail_files, door_settings, native_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal};
 use bench::engine::run::{Outcome, StopRequest};
+use bench::parts::Parts;
 use bench::population::size::SizePlan;
 use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
@@ -68,6 +69,7 @@ impl OpenTarget {
 /// Runs that are played on this machine.
 pub struct PlaySession<'a> {
     options: &'a PlayOptions,
+    filling: Filling,
     workers: usize,
     started: Timestamp,
     /// The machine before the first run.
@@ -78,7 +80,37 @@ pub struct PlaySession<'a> {
     interrupts: Interrupts,
 }
 
-/// A run that has ended.
+/// A run, and where its report goes.
+#[derive(Clone, Copy)]
+pub struct RunPlace<'a> {
+    /// The run.
+    pub run: &'a PreparedRun,
+    /// The directory of its report.
+    pub directory: &'a ReportDirectory,
+    /// When it began.
+    pub started: Timestamp,
+}
+
+/// A part of a run that has ended.
+pub struct EndedRun {
+    /// The run, without the verbs that the target does not have.
+    pub run: PreparedRun,
+    /// Its outcome.
+    pub outcome: Outcome<LogFile>,
+    /// What is known besides.
+    pub facts: RunFacts,
+}
+
+/// Whether the mail files are filled before the first run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filling {
+    /// They are filled.
+    Filled,
+    /// The coordinator of the run fills them.
+    Elsewhere,
+}
+
+/// A run that has ended, with its report.
 pub struct PlayedRun {
     /// Its report.
     pub report: Report,
@@ -100,10 +132,13 @@ struct RunBegin {
 pub fn begin(
     options: &PlayOptions,
     run: &PreparedRun,
+    filling: Filling,
     work: impl AsyncFnOnce(&mut PlaySession<'_>, &mut OpenTarget) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let open_files_max = facts::raise_open_files();
-    let needed = run.plan.users().saturating_add(facts::OTHER_FILES);
+    let users = run.plan.users().div_ceil(run.options.parts.max(1));
+    let connections = users.div_ceil(run.options.users_per_connection.max(1));
+    let needed = connections.saturating_add(facts::OTHER_FILES);
     if let Some(permitted) = open_files_max.filter(|permitted| *permitted < needed) {
         return Err(format!("{needed} open files are needed, and the system permits {permitted}").into());
     }
@@ -117,6 +152,7 @@ pub fn begin(
     let ended = runtime.block_on(async {
         let mut session = PlaySession {
             options,
+            filling,
             workers,
             started: wall_clock::now(),
             before,
@@ -184,10 +220,26 @@ impl PlaySession<'_> {
         directory: &ReportDirectory,
         started: Timestamp,
     ) -> Result<PlayedRun> {
+        let place = RunPlace { run, directory, started };
+        let ended = self.play_part(&place, open, &mut Parts::Alone).await?;
+        let report = report(&ended.run, &ended.outcome, &ended.facts);
+        let samples = samples(&ended.facts.record.borders, ended.facts.cores.server);
+        directory.write_report(&report, &samples)?;
+        Ok(PlayedRun { report, samples })
+    }
+
+    /// Runs the engine for one part of a run, after all parts have joined.
+    pub async fn play_part(
+        &mut self,
+        place: &RunPlace<'_>,
+        open: &mut OpenTarget,
+        parts: &mut Parts,
+    ) -> Result<EndedRun> {
+        let RunPlace { run, directory, started } = *place;
         let traffic = Traffic::default();
         let settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
         let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
-        let run = &run.without(&settings.missing_verbs().await.map_err(unusable)?);
+        let run = run.without(&settings.missing_verbs().await.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
         directory.write("target.toml", &file::describe(&open.target))?;
         if let Some(server) = &open.server {
@@ -202,6 +254,7 @@ impl PlaySession<'_> {
         if let Some(data) = &mut open.data {
             data.begin_run()?;
         }
+        let start = self.or_interrupted(parts.start()).await.ok_or("broken off before the start signal")??;
         let (sender, stop) = watch::channel(StopRequest::None);
         let stage = Stage {
             server: open.server.as_mut(),
@@ -209,19 +262,18 @@ impl PlaySession<'_> {
             metrics: open.target.metrics.clone(),
             disk: facts::data_disk(&open.target),
             traffic,
+            parts,
             workers: self.workers,
+            start,
             stop,
         };
         let log = directory.create_histograms()?;
         let (outcome, record) = tokio::select! {
-            played = play_run(run, &settings, log, stage, print_progress) => played?,
+            played = play_run(&run, &settings, log, stage, print_progress) => played?,
             never = self.interrupts.forward(&sender) => match never {},
         };
         let facts = self.facts(directory, &outcome, record, &begin)?;
-        let report = report(run, &outcome, &facts);
-        let samples = samples(&facts.record.borders, facts.cores.server);
-        directory.write_report(&report, &samples)?;
-        Ok(PlayedRun { report, samples })
+        Ok(EndedRun { run, outcome, facts })
     }
 
     async fn work(
@@ -345,6 +397,9 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
+        if self.filling == Filling::Elsewhere {
+            return work(self, open).await;
+        }
         let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
         match self.or_interrupted(populate(run, &settings, print_progress)).await {
             Some(filled) => filled?,
@@ -394,6 +449,7 @@ impl PlaySession<'_> {
             is_started_server: begin.is_started_server,
             spreads: Spreads::read(log, &measured)?,
             runs_before: begin.runs_before,
+            parts: PartFigures::default(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The counters of a Doublet server that a run needs, by their names at `/metrics` (docs/operating.md, "Monitoring").
 
+use serde::{Deserialize, Serialize};
+
 use super::metrics::Metrics;
 
 /// A counter, or a number that rises and falls.
@@ -76,7 +78,7 @@ const NAMES: [(&str, Option<(&str, &str)>); 20] = [
 ];
 
 /// The counters at a moment. Those that the server does not have are `None`.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCounters([Option<f64>; COUNT]);
 
 impl ServerCounters {

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::process::Processes;
 
 /// Bytes in a sector of `/proc/diskstats`, on all devices.
@@ -15,7 +17,7 @@ const MILLI_US: u64 = 1_000;
 const MEMORY: &[&str] = &["tmpfs", "ramfs"];
 
 /// The disk of a data folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataDisk {
     /// A device by its name.
     Device(String),
@@ -29,7 +31,7 @@ pub enum DataDisk {
 }
 
 /// What a device has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskCounters {
     /// Completed reads.
     pub reads: u64,

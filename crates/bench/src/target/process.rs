@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 /// Microseconds in a tick of the processor times. Linux reports them in hundredths of a second on all machines.
 const TICK_US: u64 = 10_000;
 
 /// What some processes have consumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumption {
     /// User and system time, that of ended children included.
     pub processor_us: u64,
@@ -28,7 +30,7 @@ pub struct Consumption {
 }
 
 /// What processes have read from disks and written to them. Files in memory do not count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessDisk {
     /// Bytes that were read.
     pub read_bytes: u64,
@@ -37,7 +39,7 @@ pub struct ProcessDisk {
 }
 
 /// The pages that a machine has swapped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwappedPages {
     /// Pages that were read from the swap space.
     pub read: u64,
@@ -135,6 +137,12 @@ impl Processes {
     /// Returns the memory of the machine.
     pub fn memory_bytes(&self) -> Option<u64> {
         field_bytes(&fs::read_to_string(self.folder.join("meminfo")).ok()?, "MemTotal:")
+    }
+
+    /// Returns an identifier of the machine since it was started.
+    pub fn machine_id(&self) -> Option<String> {
+        let id = fs::read_to_string(self.folder.join("sys/kernel/random/boot_id")).ok()?;
+        Some(id.trim().to_owned())
     }
 
     /// Returns the name and version of the kernel.

@@ -162,6 +162,10 @@ fn a_server_that_ends_and_a_stop_end_the_search() {
     assert_eq!(SearchResult::end_after(&search, &ended), Some(End::ServerEnded));
     let stopped = report(|report| end_with(report, "broken off", "stopped"));
     assert_eq!(SearchResult::end_after(&search, &stopped), Some(End::BrokenOff));
+    let mut stopped_search = search;
+    let level = judge(&stopped, &[]);
+    level.record_in(&mut stopped_search);
+    assert_eq!((stopped_search, level.verdict()), (search, "not decided"));
     let code = |end| result(Vec::new(), &search, end).exit_code();
     assert_eq!([End::Found, End::ServerEnded, End::BrokenOff].map(code), [3, 4, 130]);
 }

@@ -15,7 +15,7 @@ pub fn format(result: &SearchResult) -> String {
         text.push_str(&format_level(level));
     }
     text.push('\n');
-    for level in result.levels.iter().filter(|level| !level.is_met) {
+    for level in result.levels.iter().filter(|level| level.is_missed()) {
         let reasons = level.reasons.join("; ");
         let _ = writeln!(text, "- {} users: {reasons}. Limit: {}.", format_integer(level.users), names(&level.limits));
     }
@@ -60,8 +60,8 @@ fn names(limits: &[Limit]) -> String {
 }
 
 fn format_level(level: &Level) -> String {
-    let Level { users, is_met, state, headline, report, .. } = level;
-    let criterion = if *is_met { "met" } else { "missed" };
+    let Level { users, state, headline, report, .. } = level;
+    let criterion = level.verdict();
     let none = || "–".to_owned();
     let response = headline.as_ref().and_then(|headline| headline.response.as_ref());
     let notesmark = headline.as_ref().map_or_else(none, |headline| format!("{:.1}", headline.notesmark));

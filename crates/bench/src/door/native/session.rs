@@ -54,6 +54,7 @@ fn error_of_client(error: &client::Error) -> CallError {
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
+    user: u64,
     token: String,
     /// The canonical name of the user.
     name: String,
@@ -65,7 +66,7 @@ pub(super) struct Session {
 impl Session {
     /// Connects and logs in.
     pub(super) async fn log_in(settings: &NativeSettings, user: u64) -> Result<Self, CallError> {
-        let client = Client::connect(&settings.options).await.map_err(|error| error_of_client(&error))?;
+        let client = connect(settings, user).await?;
         let address = settings.names.address(user);
         let login = client.log_in(&address, &settings.password, &settings.random).await;
         let login = login.map_err(|error| error_of_client(&error))?;
@@ -74,7 +75,7 @@ impl Session {
             return Err(CallError::lost("no-mail-file", format!("{address} has no mail file on this server")));
         }
         let database = mail_file.clone();
-        Ok(Self { client, token: login.token, name, mail_file, database })
+        Ok(Self { client, user, token: login.token, name, mail_file, database })
     }
 
     /// Makes the following calls in a database instead of the mail file.
@@ -87,7 +88,7 @@ impl Session {
         if !self.client.is_closed() {
             return Ok(());
         }
-        let client = Client::connect(&settings.options).await.map_err(|error| error_of_client(&error))?;
+        let client = connect(settings, self.user).await?;
         client.resume(&self.token).map_err(|error| error_of_client(&error))?;
         self.client = client;
         count.reopened += 1;
@@ -139,6 +140,11 @@ impl Session {
     pub(super) fn failed(&self, status: &Status) -> CallError {
         error_of_status(status, self.client.is_closed())
     }
+}
+
+async fn connect(settings: &NativeSettings, user: u64) -> Result<Client, CallError> {
+    let opened = settings.connections.open(&settings.options, user).await;
+    opened.map_err(|error| error_of_client(&error))
 }
 
 #[cfg(test)]

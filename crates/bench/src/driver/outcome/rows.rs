@@ -25,7 +25,7 @@ pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the share of its cores that the driver used in an interval, or `None` if it was not observed.
-pub(super) fn driver_share(borders: &[BorderRecord], interval: &Range<Duration>, cores: u64) -> Option<f64> {
+pub(crate) fn driver_share(borders: &[BorderRecord], interval: &Range<Duration>, cores: u64) -> Option<f64> {
     let used_us = difference(borders, interval, |border| Some(border.driver?.processor_us as f64))?;
     let length_us = (interval.end - interval.start).as_micros() as f64;
     Some(used_us / (length_us * cores.max(1) as f64))

@@ -16,6 +16,7 @@ use crate::driver::prepare::prepare;
 use crate::driver::users::PlanUsers;
 use crate::engine::run::{StopRequest, play};
 use crate::engine::steps::StepSource as _;
+use crate::parts::Parts;
 use crate::plan::steps::{PlanAction, PlanSteps};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
@@ -89,6 +90,7 @@ async fn played() -> Played {
         metrics: None,
         traffic: client::Traffic::default(),
         sessions: SessionRule::Counted,
+        parts: &mut Parts::Alone,
         users: 3,
         record: &mut record,
         progress: |_| {},
@@ -120,6 +122,7 @@ async fn played() -> Played {
         has_swapped: false,
         is_started_server: true,
         runs_before: 0,
+        parts: PartFigures::default(),
         spreads,
     };
     let report = report(&run, &outcome, &facts);

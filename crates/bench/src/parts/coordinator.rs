@@ -1,0 +1,303 @@
+//! The coordinator: accepts the parts, sends the start signal, adds up the counts, and receives the records.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::joined::{border, counts};
+use super::message::{self, HELLO_BYTES_MAX, Hello, MESSAGE_BYTES_MAX, Message, MessageError, Received};
+use super::{LOG_FILE, PartsError, RECORD_FILE, SILENCE_MAX};
+use crate::engine::phases::Border;
+use crate::engine::run::RunEnd;
+use crate::engine::share::Exchanged;
+
+/// The longest time of the first message of a part.
+const HELLO_TIME_MAX: Duration = Duration::from_secs(10);
+/// The round trips of each part.
+const ROUND_TRIPS: usize = 5;
+/// From the start signal to the start.
+const START_DELAY: Duration = Duration::from_secs(1);
+/// Messages of a part that wait for the coordinator.
+const MESSAGES_MAX: usize = 4;
+/// Maximum length of the histograms of a part.
+const LOG_BYTES_MAX: u64 = 4 << 30;
+
+/// A part that has joined.
+#[derive(Debug)]
+struct Member {
+    part: u64,
+    writer: OwnedWriteHalf,
+    /// What the part has sent. The task that receives it is one of the coordinator's.
+    messages: mpsc::Receiver<Result<Received, MessageError>>,
+    /// Half the shortest round trip.
+    one_way: Duration,
+    /// When its counts came last.
+    heard: Instant,
+    /// The part has ended, or its connection is broken.
+    is_gone: bool,
+}
+
+/// The coordinator of a run.
+#[derive(Debug)]
+pub struct Coordinator {
+    listener: TcpListener,
+    /// What a part must state.
+    hello: Hello,
+    members: Vec<Member>,
+    /// Receive the messages of the parts. They end with the connections, and are aborted with this field.
+    receivers: JoinSet<()>,
+    sample: Duration,
+}
+
+impl Coordinator {
+    /// Waits for the other parts at a listener. Parts may connect as soon as it exists.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the listener.
+    pub fn new(listener: std::net::TcpListener, hello: Hello, sample: Duration) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        Ok(Self { listener, hello, members: Vec::new(), receivers: JoinSet::new(), sample })
+    }
+
+    /// Returns the address.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns half the longest of the shortest round trips: by so much the clocks of two parts may differ.
+    pub fn clock_difference(&self) -> Option<Duration> {
+        self.members.iter().map(|member| member.one_way).max()
+    }
+
+    /// Returns the number of parts that have ended before the run, or have not joined.
+    pub fn missing(&self) -> u64 {
+        let present = self.members.iter().filter(|member| !member.is_gone).count() as u64;
+        (self.hello.parts - 1).saturating_sub(present)
+    }
+
+    /// Waits until all parts have joined, measures the round trips, and sends the start signal.
+    pub(super) async fn start(&mut self) -> Result<Instant, PartsError> {
+        while (self.members.len() as u64) < self.hello.parts - 1 {
+            let failed = |source| PartsError::Address { address: "the listener".to_owned(), source };
+            let (socket, _) = self.listener.accept().await.map_err(failed)?;
+            // A client that is no part of the run does not end it.
+            if let Ok(Ok(member)) = timeout(HELLO_TIME_MAX, self.admit(socket)).await {
+                self.members.push(member);
+            }
+        }
+        for member in &mut self.members {
+            let failed = |source| PartsError::Message { part: member.part, source };
+            member.one_way = timeout(SILENCE_MAX, round_trip(&mut member.writer, &mut member.messages))
+                .await
+                .unwrap_or(Err(MessageError::Silent))
+                .map_err(failed)?;
+        }
+        let start = Instant::now() + START_DELAY;
+        for member in &mut self.members {
+            member.heard = start;
+            let left = start.saturating_duration_since(Instant::now() + member.one_way);
+            let in_us = crate::report::model::micros(left);
+            let sent = message::send(&mut member.writer, &Message::Start { in_us }).await;
+            sent.map_err(|source| PartsError::Message { part: member.part, source })?;
+        }
+        Ok(start)
+    }
+
+    /// Receives the first message of a part, and admits or refuses it.
+    async fn admit(&mut self, socket: TcpStream) -> Result<Member, MessageError> {
+        socket.set_nodelay(true)?;
+        let mut stream = socket;
+        let Message::Hello(hello) = message::receive_message(&mut stream, HELLO_BYTES_MAX).await? else {
+            return Err(MessageError::Unexpected("before the token"));
+        };
+        if let Some(reason) = self.refusal(&hello) {
+            message::send(&mut stream, &Message::Refused(reason)).await?;
+            return Err(MessageError::Unexpected("of a part that is refused"));
+        }
+        message::send(&mut stream, &Message::Welcome).await?;
+        let (mut reader, writer) = stream.into_split();
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        self.receivers.spawn(async move {
+            loop {
+                let received = message::receive(&mut reader, MESSAGE_BYTES_MAX).await;
+                let is_last = received.is_err();
+                if sender.send(received).await.is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Ok(Member {
+            part: hello.part,
+            writer,
+            messages,
+            one_way: Duration::ZERO,
+            heard: Instant::now(),
+            is_gone: false,
+        })
+    }
+
+    /// Returns why a part may not join.
+    fn refusal(&self, hello: &Hello) -> Option<String> {
+        let own = &self.hello;
+        if !is_same_token(&hello.token, &own.token) {
+            return Some("the token is not that of the run".to_owned());
+        }
+        let is_part = (2..=own.parts).contains(&hello.part);
+        let is_taken = self.members.iter().any(|member| member.part == hello.part);
+        let differences = [
+            ("the format", hello.format != own.format),
+            ("the version", hello.version != own.version),
+            ("the number of parts", hello.parts != own.parts),
+            ("the workload file", hello.workload != own.workload),
+            ("the options (parameters, seed, users, pace, population)", hello.options != own.options),
+        ];
+        let different = differences.into_iter().find(|(_, differs)| *differs);
+        match different {
+            Some((name, _)) => Some(format!("{name} is not that of the coordinator")),
+            None if !is_part => Some(format!("{} is not a part from 2 to {}", hello.part, own.parts)),
+            None if is_taken => Some(format!("part {} has joined already", hello.part)),
+            None => None,
+        }
+    }
+
+    /// Adds up the counts of all parts at a border, and sends the sums. Parts that are late are not in the sums.
+    pub(super) async fn exchange(&mut self, own: Border, patience: Duration) -> Exchanged {
+        let begin = Instant::now();
+        let silence_max = self.sample + SILENCE_MAX;
+        let mut sum = own;
+        for member in &mut self.members {
+            match member.counts(own.at, begin + patience).await {
+                Ok(Some(counts)) => {
+                    sum.connected += counts.connected;
+                    sum.iterated += counts.iterated;
+                }
+                Ok(None) if member.heard.elapsed() < silence_max && patience < SILENCE_MAX => {}
+                Ok(None) | Err(_) => member.is_gone = true,
+            }
+        }
+        if self.members.iter().any(|member| member.is_gone) {
+            return Exchanged::End(RunEnd::BrokenOff);
+        }
+        for member in &mut self.members {
+            member.is_gone |= message::send(&mut member.writer, &counts(&sum)).await.is_err();
+        }
+        Exchanged::Counts(sum)
+    }
+
+    pub(super) async fn end(&mut self, end: RunEnd) {
+        for member in &mut self.members {
+            // A part that has gone needs no message.
+            let _ = message::send(&mut member.writer, &Message::End(end)).await;
+        }
+    }
+
+    /// Receives what the parts have measured, each into a directory of its own below a folder. A part that does not
+    /// send it within `patience` is missing.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub async fn receive_records(&mut self, folder: &Path, patience: Duration) -> Result<(), PartsError> {
+        let deadline = Instant::now() + patience;
+        for member in &mut self.members {
+            let directory = folder.join(format!("part-{}", member.part));
+            fs::create_dir_all(&directory).map_err(|error| PartsError::of_file(&directory, error))?;
+            match timeout_at(deadline, member.receive_record(&directory)).await {
+                Ok(Ok(())) => member.is_gone = false,
+                Ok(Err(PartsError::File { file, reason })) => return Err(PartsError::File { file, reason }),
+                Ok(Err(_)) | Err(_) => {
+                    member.is_gone = true;
+                    // What has come of it is not whole.
+                    let _ = fs::remove_dir_all(&directory);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Waits for the counts of a border. Those of earlier borders are dropped. Returns `None` if they do not come in
+    /// time.
+    async fn counts(&mut self, at: Duration, deadline: Instant) -> Result<Option<Border>, MessageError> {
+        loop {
+            let Ok(received) = timeout_at(deadline, self.messages.recv()).await else { return Ok(None) };
+            let Some(Received::Message(message)) = received.transpose()? else {
+                return Err(MessageError::Unexpected("before the end of the run"));
+            };
+            let counts = border(&message).ok_or(MessageError::Unexpected("not the counts of a border"))?;
+            self.heard = Instant::now();
+            if counts.at >= at {
+                return Ok(Some(counts));
+            }
+        }
+    }
+
+    async fn receive_record(&mut self, directory: &Path) -> Result<(), PartsError> {
+        let record = directory.join(RECORD_FILE);
+        let log = directory.join(LOG_FILE);
+        let failed = |error| PartsError::of_file(&log, error);
+        let mut file = File::create(&log).map_err(failed)?;
+        let mut length = 0;
+        loop {
+            let part = self.part;
+            let broken = |source| PartsError::Message { part, source };
+            let received = self.messages.recv().await.unwrap_or(Err(MessageError::Silent)).map_err(broken)?;
+            match received {
+                Received::Message(Message::Counts { .. } | Message::End(_)) => {}
+                Received::Message(Message::Record(text)) => {
+                    fs::write(&record, text).map_err(|error| PartsError::of_file(&record, error))?;
+                }
+                Received::Piece(piece) => {
+                    length += piece.len() as u64;
+                    if length > LOG_BYTES_MAX {
+                        return Err(broken(MessageError::TooLong(length)));
+                    }
+                    file.write_all(&piece).map_err(failed)?;
+                }
+                Received::Message(Message::Sent) => break,
+                Received::Message(_) => return Err(broken(MessageError::Unexpected("after the end of the run"))),
+            }
+        }
+        let sent = message::send(&mut self.writer, &Message::Received).await;
+        sent.map_err(|source| PartsError::Message { part: self.part, source })
+    }
+}
+
+/// Returns half the shortest of some round trips.
+async fn round_trip(
+    writer: &mut OwnedWriteHalf,
+    messages: &mut mpsc::Receiver<Result<Received, MessageError>>,
+) -> Result<Duration, MessageError> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let begin = Instant::now();
+        message::send(writer, &Message::Ping).await?;
+        match messages.recv().await.unwrap_or(Err(MessageError::Silent))? {
+            Received::Message(Message::Pong) => shortest = shortest.min(begin.elapsed()),
+            _ => return Err(MessageError::Unexpected("not an answer to a round trip")),
+        }
+    }
+    Ok(shortest / 2)
+}
+
+/// Compares two tokens in constant time: their digests are compared, so that neither length nor beginning is told.
+fn is_same_token(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|token| Sha256::digest(token.as_bytes()));
+    one.iter().zip(other.iter()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}

@@ -1,0 +1,264 @@
+//! Two parts of a run in one process, over loopback, against a stub server.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use base::Timestamp;
+use client::Traffic;
+use tokio::sync::watch;
+
+use super::message::{FORMAT, Hello};
+use super::record::{PartIdentity, PartRecord, StoredPart};
+use super::*;
+use crate::compare::spreads::Spreads;
+use crate::driver::observer::RunRecord;
+use crate::driver::options::RunOptions;
+use crate::driver::outcome::{CoreCounts, PartFigures, RunFacts, report};
+use crate::driver::play::{LogFile, Stage, door_settings, play_run};
+use crate::driver::prepare::PreparedRun;
+use crate::engine::run::{Outcome, StopRequest};
+use crate::engine::share::PartShare;
+use crate::record::histograms::Phase;
+use crate::report::model::Machine;
+use crate::stub::tests::{POLLS, SPEEDUP, prepared, start, target, with_clock};
+use crate::stub::{ResponseTime, StubServer};
+use crate::target::disk::DataDisk;
+use crate::target::system_random::SystemRandom;
+
+const USERS: u64 = 5;
+
+fn hello(part: u64) -> Hello {
+    Hello {
+        format: FORMAT,
+        version: "1".to_owned(),
+        token: "a token".to_owned(),
+        part,
+        parts: 2,
+        workload: "w".to_owned(),
+        options: "o".to_owned(),
+    }
+}
+
+fn coordinator(sample: Duration) -> Coordinator {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    Coordinator::new(listener, hello(1), sample).expect("a listener")
+}
+
+fn run(part: u64) -> PreparedRun {
+    let options = RunOptions { users: Some(vec![USERS]), speedup: SPEEDUP, parts: 2, ..RunOptions::default() };
+    let mut run = prepared(POLLS, options);
+    run.settings.share = PartShare::new(part, 2).expect("a part");
+    run
+}
+
+/// Returns what is known of a run. Its processor time is left out, because the clock is not the one of the processor.
+fn facts(mut record: RunRecord) -> RunFacts {
+    record.borders.iter_mut().for_each(|border| border.driver = None);
+    let unknown = || "unknown".to_owned();
+    let machine = Machine {
+        cores: 2,
+        processor: unknown(),
+        memory_bytes: 1,
+        kernel: unknown(),
+        file_system: unknown(),
+        load_before: 0.0,
+    };
+    RunFacts {
+        started: Timestamp(0),
+        command: "doublet-bench run polls".to_owned(),
+        record,
+        machine,
+        cores: CoreCounts { driver: 2, server: 2, is_pinned: false },
+        commit: None,
+        runs_before: 0,
+        memory_bytes_max: 7,
+        is_out_of_files: false,
+        has_swapped: false,
+        is_started_server: false,
+        spreads: Spreads::default(),
+        parts: PartFigures::default(),
+    }
+}
+
+/// Plays a part, and writes its record into a directory.
+async fn play_part(parts: &mut Parts, part: u64, server: &StubServer, folder: &Path) -> Outcome<LogFile> {
+    let run = run(part);
+    let traffic = Traffic::default();
+    let random = SystemRandom::open().expect("random numbers");
+    let settings = door_settings(&run, &target(server), random, &traffic).expect("the native door");
+    let (_sender, stop) = watch::channel(StopRequest::None);
+    let start = parts.start().await.expect("all parts join");
+    let stage = Stage {
+        server: None,
+        processes: Vec::new(),
+        metrics: None,
+        disk: DataDisk::NoFolder,
+        traffic,
+        parts,
+        workers: 1,
+        start,
+        stop,
+    };
+    let log = BufWriter::new(std::fs::File::create(folder.join(LOG_FILE)).expect("a file"));
+    let (outcome, record) = play_run(&run, &settings, log, stage, |_| {}).await.expect("the log can be written");
+    let identity = PartIdentity {
+        part,
+        options: run.options.clone(),
+        workload: "w".to_owned(),
+        machine_id: "m".to_owned(),
+        clock_difference: None,
+    };
+    let record = PartRecord::new(identity, &run.labels, &outcome, &facts(record));
+    StoredPart::write(folder, record).expect("the file can be written");
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_parts_play_one_run_and_have_one_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [own, other] = ["part-1", "other"].map(|name| folder.path().join(name));
+    for path in [&own, &other] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    let server = start(ResponseTime::Constant(Duration::from_millis(5))).await;
+    let sample = Duration::from_millis(100);
+    let coordinator = coordinator(sample);
+    let address = coordinator.address().expect("an address").to_string();
+    let first = async {
+        let mut parts = Parts::Coordinator(coordinator);
+        let outcome = play_part(&mut parts, 1, &server, &own).await;
+        let Parts::Coordinator(mut coordinator) = parts else { unreachable!("it stays") };
+        let patience = Duration::from_secs(60);
+        coordinator.receive_records(folder.path(), patience).await.expect("files can be written");
+        assert_eq!(coordinator.missing(), 0);
+        assert!(coordinator.clock_difference().is_some_and(|difference| difference < Duration::from_millis(5)));
+        outcome
+    };
+    let second = async {
+        let joined = JoinedPart::join(&address, hello(2), sample).await.expect("it is admitted");
+        let mut parts = Parts::Joined(joined);
+        let outcome = play_part(&mut parts, 2, &server, &other).await;
+        let Parts::Joined(mut joined) = parts else { unreachable!("it stays") };
+        joined.send_record(&other).await.expect("the coordinator receives it");
+        outcome
+    };
+    let both = async { tokio::join!(first, second) };
+    let [one, two] = <[_; 2]>::from(with_clock(Duration::from_millis(1), both).await);
+    assert_eq!((one.end, two.end), (RunEnd::Complete, RunEnd::Complete));
+    assert_eq!(one.levels, two.levels, "both have decided the same");
+    assert_eq!(one.levels[0].connected_max, USERS);
+    assert_eq!(server.connections(), USERS, "each user is played once");
+
+    let stored = ["part-1", "part-2"].map(|name| StoredPart::read(&folder.path().join(name)).expect("a record"));
+    let run = run(1);
+    let log = folder.path().join("merged.hlog");
+    let merged = merge::merge(stored.into(), &run.labels, &log).expect("parts of one run");
+    let sums = [&one.recording, &two.recording].map(|recording| recording.counts.sum(Phase::Measured(1)));
+    let sum = merged.outcome.recording.counts.sum(Phase::Measured(1));
+    assert!(sums.iter().all(|counts| counts.due > 0));
+    assert_eq!((sum.due, sum.calls), (sums[0].due + sums[1].due, sums[0].calls + sums[1].calls));
+    let report = report(&run, &merged.outcome, &merged.facts);
+    let level = &report.headline.expect("steady")[0];
+    assert_eq!(level.response.as_ref().map(|times| times.count), Some(sum.completed));
+    assert_eq!((report.run.parts, level.users, level.steps_due), (2, USERS, sum.due));
+    // One step that is due at the end of so short an interval and ends after it is more than 1 %.
+    assert!(["valid", "overloaded"].contains(&report.state.name.as_str()), "{:?}", report.state);
+    assert_eq!(merged.facts.parts.missing, 0);
+    let border = merged.facts.record.borders.iter().map(|border| border.users_connected).max();
+    assert_eq!(border, Some(USERS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_ends_breaks_off_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(ResponseTime::AtOnce).await;
+    let sample = Duration::from_millis(100);
+    let coordinator = coordinator(sample);
+    let address = coordinator.address().expect("an address").to_string();
+    let first = async {
+        let mut parts = Parts::Coordinator(coordinator);
+        let outcome = play_part(&mut parts, 1, &server, folder.path()).await;
+        let Parts::Coordinator(mut coordinator) = parts else { unreachable!("it stays") };
+        let patience = Duration::from_secs(1);
+        coordinator.receive_records(folder.path(), patience).await.expect("files can be written");
+        (outcome.end, coordinator.missing())
+    };
+    let second = async {
+        let mut joined = JoinedPart::join(&address, hello(2), sample).await.expect("it is admitted");
+        joined.start().await.expect("the start signal");
+        // Its connection is closed here.
+    };
+    let both = async { tokio::join!(first, second).0 };
+    assert_eq!(with_clock(Duration::from_millis(1), both).await, (RunEnd::BrokenOff, 1));
+    assert!(!folder.path().join("part-2").exists(), "nothing of a part that is not whole is left");
+}
+
+/// Joins with a first message, and returns why the part is refused.
+async fn refusal(address: &str, hello: Hello) -> String {
+    let joined = JoinedPart::join(address, hello, Duration::from_secs(1)).await;
+    joined.map_or_else(|error| error.to_string(), |_| "it is admitted".to_owned())
+}
+
+#[tokio::test]
+async fn parts_that_do_not_belong_to_the_run_are_refused() {
+    let coordinator = coordinator(Duration::from_secs(1));
+    let address = coordinator.address().expect("an address").to_string();
+    let mut parts = Parts::Coordinator(coordinator);
+    let checks = async {
+        let refused = async |hello: Hello, expected: &str| {
+            let reason = refusal(&address, hello).await;
+            assert!(reason.contains(expected), "{reason}");
+        };
+        refused(Hello { token: "a tokem".to_owned(), ..hello(2) }, "the token is not that of the run").await;
+        refused(Hello { token: String::new(), ..hello(2) }, "the token is not that of the run").await;
+        refused(Hello { format: 9, ..hello(2) }, "the format is not that of the coordinator").await;
+        refused(Hello { version: "2".to_owned(), ..hello(2) }, "the version is not").await;
+        refused(Hello { parts: 3, ..hello(2) }, "the number of parts is not").await;
+        refused(Hello { workload: "x".to_owned(), ..hello(2) }, "the workload file is not").await;
+        refused(Hello { options: "x".to_owned(), ..hello(2) }, "the options (parameters, seed").await;
+        refused(Hello { part: 1, ..hello(2) }, "1 is not a part from 2 to 2").await;
+        refused(Hello { version: "x".repeat(5_000), ..hello(2) }, "the connection is broken").await;
+        let mut joined = JoinedPart::join(&address, hello(2), Duration::from_secs(1)).await.expect("it is admitted");
+        joined.start().await.expect("the start signal");
+    };
+    let (started, ()) = tokio::join!(parts.start(), checks);
+    assert!(started.expect("the other part has joined").is_some());
+}
+
+#[test]
+fn records_of_different_runs_are_not_merged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stored = |part: u64, seed: u64, name: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join(LOG_FILE), "").expect("a file");
+        let run = run(1);
+        let outcome = Outcome {
+            levels: vec![crate::engine::run::LevelOutcome {
+                users: USERS,
+                times: crate::engine::phases::PhaseTimes::default(),
+                connected_max: 0,
+            }],
+            end: RunEnd::Complete,
+            ended_at: Duration::ZERO,
+            recording: crate::record::recorder::Recording::default(),
+            log: (),
+        };
+        let options = RunOptions { seed, ..run.options.clone() };
+        let workload = "w".to_owned();
+        let identity = PartIdentity { part, options, workload, machine_id: "m".to_owned(), clock_difference: None };
+        let record = PartRecord::new(identity, &run.labels, &outcome, &facts(RunRecord::default()));
+        StoredPart::write(&path, record).expect("a file")
+    };
+    let labels = run(1).labels;
+    let log = folder.path().join("merged.hlog");
+    let refused = |parts: Vec<StoredPart>| merge::merge(parts, &labels, &log).expect_err("different").to_string();
+    assert!(refused(vec![stored(2, 1, "a")]).contains("part 1, which has observed the server, is missing"));
+    assert!(refused(vec![stored(1, 1, "a"), stored(1, 1, "b")]).contains("part 1 is there twice"));
+    assert!(refused(vec![stored(1, 1, "a"), stored(2, 2, "b")]).contains("other options"));
+    let half = merge::merge(vec![stored(1, 1, "a")], &labels, &log).expect("a part");
+    assert_eq!(half.facts.parts.missing, 1);
+    let damaged = folder.path().join("a").join(RECORD_FILE);
+    std::fs::write(&damaged, "{}").expect("a file");
+    assert!(StoredPart::read(&folder.path().join("a")).expect_err("damaged").to_string().contains("part.json"));
+}
