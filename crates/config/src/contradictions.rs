@@ -9,7 +9,7 @@ use super::Problem;
 use super::keys::{Config, ListenKeys};
 use super::limits::CONNECTION_BYTES;
 use super::log_filter::filter;
-use super::setting::{AutoCount, AutoSize, BindAddress, ListenAddresses, is_host_name};
+use super::setting::{AutoCount, AutoSize, BindAddress, BlobCodec, ListenAddresses, is_host_name};
 use super::units::ByteSize;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
@@ -36,6 +36,10 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
         if !name.is_empty() && name != "auto" && !is_host_name(name) {
             found.add(&[key], &format!("{name:?} is not a valid host or domain name; write mail.example.org, or auto"));
         }
+    }
+    if config.blobs.encryption && config.blobs.codec == BlobCodec::Lz4 {
+        let text = "the store cannot compress encrypted content with lz4; use zstd or none";
+        found.add(&["blobs.codec", "blobs.encryption"], text);
     }
     if let Err(text) = filter(&config.log) {
         found.add(&["log.filter"], &text);

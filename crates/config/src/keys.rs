@@ -11,8 +11,9 @@ use super::load::unknown_key_error;
 use super::problem::Problem;
 use super::raw::{RawConfig, RawValue, ValueSource};
 use super::setting::{
-    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
-    LocalSenderPolicy, LogFormat, LogLevel, NetworkList, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
+    AuthenticationPolicy, AutoCount, AutoSize, BlobCodec, DamagedLog, Favor, IndexSchedule, ListenAddresses,
+    ListenPath, LocalSenderPolicy, LogFormat, LogLevel, NetworkList, OptionalHost, OptionalPath, SenderPolicy, Setting,
+    SyncMode, TableCodec,
 };
 use super::units::{ByteSize, ConfigDuration};
 
@@ -226,6 +227,15 @@ configuration! {
         /// Memory for changes that are in the log but not yet in a table. `auto` is a share of `server.memory`: 192 MiB
         /// unless memory is scarce.
         write_buffer: AutoSize = "auto" in ["12MiB", "64GiB"];
+        /// Compression of documents and designs (the tables `summary` and `body`), as they are written and rewritten.
+        /// Data that is there stays readable; `doublet db compact` rewrites it. `auto`: LZ4, and Zstandard for data that
+        /// has not changed for some time.
+        document_compression: TableCodec = "auto";
+        /// Compression of the indexes of views and folders (the tables `view`, `tree` and `viewback`), likewise.
+        index_compression: TableCodec = "auto";
+        /// Number of bytes that a scan of the store reads ahead. `auto`: nothing at first, and up to 256 KiB while a scan
+        /// continues.
+        read_ahead: AutoSize = "auto" in ["8KiB", "16MiB"];
         /// Maximum number of the store's table files that stay open. Lowered at the start if the system allows too few
         /// open files and sockets.
         open_files: u64 = "512" in ["64", "100000"];
@@ -248,6 +258,9 @@ configuration! {
         key_file: OptionalPath = "";
         /// Time that content is kept after its last reference has been removed.
         grace: ConfigDuration = "1w" in ["0s", "52w"];
+        /// The codec with which new content is compressed. Content that is there stays readable. `lz4` cannot be combined
+        /// with `encryption`.
+        codec: BlobCodec = "zstd";
         /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];
         /// Memory for content that was written or partly read recently, uncompressed. `auto` is a share of

@@ -514,6 +514,32 @@ words!(
 );
 
 words!(
+    /// The codec of a part of the store's tables.
+    TableCodec {
+        /// LZ4, and Zstandard in the last level.
+        Auto = "auto",
+        /// None.
+        None = "none",
+        /// LZ4.
+        Lz4 = "lz4",
+        /// Zstandard.
+        Zstd = "zstd",
+    }
+);
+
+words!(
+    /// The codec of attachments.
+    BlobCodec {
+        /// Zstandard.
+        Zstd = "zstd",
+        /// LZ4.
+        Lz4 = "lz4",
+        /// None.
+        None = "none",
+    }
+);
+
+words!(
     /// The reaction to a log that has lost acknowledged changes.
     DamagedLog {
         /// The server does not start.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use base::sync::Mutex;
 use base::{Clock, Name, Random, hex};
 use config::Config;
-use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
+use config::setting::{BlobCodec, DamagedLog, Favor, IndexSchedule, SyncMode, TableCodec};
+use config::units::ByteSize;
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
 use mail::preferences::LockedPreferences;
@@ -18,6 +19,7 @@ use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
 use notes::{Access, Database, Databases, Identity, ServerSettings, UidRank, level};
+use store::rocks::Compression;
 use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
@@ -302,6 +304,9 @@ pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> s
         cache_bytes: plan.store_cache.as_usize(),
         memtable_bytes: plan.write_buffer.as_usize(),
         reserve_bytes: keys.disk_reserve.0,
+        document_compression: table_compression(keys.document_compression),
+        index_compression: table_compression(keys.index_compression),
+        read_ahead_bytes: keys.read_ahead.0.map(ByteSize::as_usize),
         open_files_max: u32::try_from(keys.open_files).unwrap_or(u32::MAX),
         sync: match keys.sync {
             SyncMode::Group => store::SyncMode::Group,
@@ -310,6 +315,11 @@ pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> s
         },
         blobs: BlobOptions {
             encryption_key: None,
+            codec: match blobs.codec {
+                BlobCodec::Zstd => store::BlobCodec::Zstd,
+                BlobCodec::Lz4 => store::BlobCodec::Lz4,
+                BlobCodec::None => store::BlobCodec::None,
+            },
             compression_level: i32::try_from(blobs.compression).unwrap_or(1),
             grace: blobs.grace.0,
             cache_bytes: plan.blob_cache.as_usize(),
@@ -319,6 +329,15 @@ pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> s
             DamagedLog::DropTail => store::rocks::DamagedLog::DropTail,
         },
         ..store::StoreOptions::default()
+    }
+}
+
+fn table_compression(codec: TableCodec) -> Compression {
+    match codec {
+        TableCodec::Auto => Compression::Tiered,
+        TableCodec::None => Compression::None,
+        TableCodec::Lz4 => Compression::Lz4,
+        TableCodec::Zstd => Compression::Zstd,
     }
 }
 

@@ -50,7 +50,7 @@ pub use collect::CollectionReport;
 pub use encryption::BlobCipher;
 pub use head::{BlobHead, decode_head};
 pub use id::{BlobId, BlobOwner};
-pub use options::BlobOptions;
+pub use options::{BlobCodec, BlobOptions};
 pub use prepared::PreparedBlob;
 pub use writer::BlobWriter;
 
@@ -95,7 +95,7 @@ impl Blobs {
         Ok(Self {
             engine,
             cipher,
-            codec: Codec::new(options.compression_level),
+            codec: Codec::new((options.codec == BlobCodec::Zstd).then_some(options.compression_level)),
             grace: options.grace,
             gate: RwLock::new(()),
             known: Cache::new(limits::PRESENT_BLOBS_CACHED_MAX),

@@ -33,7 +33,7 @@ mod store;
 mod write_cache;
 
 pub use batch::{Batch, BatchOperation};
-pub use blob::{BlobId, BlobOptions, BlobOwner};
+pub use blob::{BlobCodec, BlobId, BlobOptions, BlobOwner};
 pub use commit::{DurableFuture, SyncMode, Ticket};
 pub use engine::{Cursor, Direction, Engine, KeyRange, SortedFile, Table, TableReader};
 pub use error::{Error, Result};

@@ -37,7 +37,7 @@ use base::sync::Mutex;
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use manifest::remove_files;
-pub use options::{DamagedLog, RestartTradeOff, StoreOptions};
+pub use options::{Compression, DamagedLog, RestartTradeOff, StoreOptions};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 pub use read::tombstones_passed;
 

@@ -23,6 +23,18 @@ fn a_user_of_the_smart_host_needs_a_password_file() {
 }
 
 #[test]
+fn encrypted_attachments_are_not_compressed_by_the_store() {
+    for codec in ["blobs.codec=zstd", "blobs.codec=none"] {
+        load_assignments(&["blobs.encryption=true", codec]).expect("they go together");
+    }
+    load_assignments(&["blobs.codec=lz4"]).expect("nothing is encrypted");
+    check_problems(
+        load_assignments(&["blobs.encryption=true", "blobs.codec=lz4"]),
+        &["blobs.codec: the store cannot compress encrypted content with lz4; use zstd or none"],
+    );
+}
+
+#[test]
 fn retry_first_may_equal_retry_max() {
     load_assignments(&["router.retry_first=4h"]).expect("4h is the default of the longest");
     check_problems(

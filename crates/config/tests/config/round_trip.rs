@@ -14,6 +14,7 @@ const DEPENDENT_KEYS: &[&str] = &[
     "router.retry_",
     "router.smart_host_user",
     "log.filter",
+    "blobs.codec",
     "server.name",
     "server.domain",
     "server.memory",

@@ -14,7 +14,7 @@ use crate::metrics::MetricWriter;
 type TableSample<'a> = (Vec<(&'static str, &'a str)>, u64);
 
 /// Metrics that never decrease: the engine's name, the Prometheus name, and the help text.
-const COUNTERS: [(&str, &str, &str); 12] = [
+const COUNTERS: [(&str, &str, &str); 14] = [
     ("cache-hits-count", "store_cache_hits", "Blocks found in the block cache."),
     ("cache-misses-count", "store_cache_misses", "Blocks read from the disk."),
     (
@@ -24,6 +24,8 @@ const COUNTERS: [(&str, &str, &str); 12] = [
     ),
     ("write-cache-hits-count", "store_write_cache_hits", "Lookups answered by the write cache."),
     ("filter-skips-count", "store_filter_skips", "Lookups that a filter answered without reading a block."),
+    ("read-ahead-bytes", "store_read_ahead_bytes", "Bytes that scans read ahead of their positions."),
+    ("read-ahead-hits-count", "store_read_ahead_hits", "Blocks that had been read ahead when a scan came to them."),
     ("log-written-bytes", "store_log_written_bytes", "Bytes written to the log."),
     ("log-syncs-count", "store_log_syncs", "Syncs of the log."),
     ("written-bytes", "store_written_bytes", "Bytes of written changes."),

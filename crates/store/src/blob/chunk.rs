@@ -68,7 +68,7 @@ pub fn decode_chunk(
     cipher: Option<&BlobCipher>,
     stored: &[u8],
 ) -> std::result::Result<Vec<u8>, ChunkError> {
-    Codec::new(1).decode(id, number, length, cipher, stored)
+    Codec::new(None).decode(id, number, length, cipher, stored)
 }
 
 /// Returns the key of a chunk in the blob table.
@@ -86,13 +86,14 @@ pub(super) fn remove_chunks(batch: &mut Batch, id: &BlobId) {
 
 /// Encodes and decodes chunks. Reuses the working memory of the compressor between calls.
 pub(super) struct Codec {
-    level: i32,
+    /// The level of Zstandard, or `None` to compress nothing.
+    level: Option<i32>,
     compressors: Mutex<Vec<CCtx<'static>>>,
     decompressors: Mutex<Vec<DCtx<'static>>>,
 }
 
 impl Codec {
-    pub(super) fn new(level: i32) -> Self {
+    pub(super) fn new(level: Option<i32>) -> Self {
         Self { level, compressors: Mutex::default(), decompressors: Mutex::default() }
     }
 
@@ -125,11 +126,12 @@ impl Codec {
 
     /// Appends the compressed form after the header. Returns `true` if compression saved enough.
     fn compress(&self, raw: &[u8], stored: &mut Vec<u8>) -> bool {
+        let Some(level) = self.level else { return false };
         let Some(mut context) = take(&self.compressors).or_else(CCtx::try_create) else { return false };
         // The buffer is as large as the biggest result that saves enough. For a larger result the library returns an
         // error.
         stored.resize(HEADER_BYTES + raw.len() - raw.len() / SAVED_FRACTION_DIVISOR, 0);
-        let outcome = context.compress(&mut stored[HEADER_BYTES..], raw, self.level);
+        let outcome = context.compress(&mut stored[HEADER_BYTES..], raw, level);
         give_back(&self.compressors, context);
         stored.truncate(HEADER_BYTES + outcome.unwrap_or(0));
         outcome.is_ok()

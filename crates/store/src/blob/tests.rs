@@ -443,7 +443,7 @@ fn chunk_decodes_only_at_its_position_with_its_key() {
     let other = BlobCipher::new(&[8; 32]);
     let id = BlobId([1; 32]);
     let content = text(1, 1_000);
-    let stored = Codec::new(1).encode(&id, 3, Some(&cipher), &content).expect("encoded");
+    let stored = Codec::new(Some(1)).encode(&id, 3, Some(&cipher), &content).expect("encoded");
     let decode = |id: &BlobId, number, length, cipher| decode_chunk(id, number, length, cipher, &stored);
     assert_eq!(decode(&id, 3, 1_000, Some(&cipher)), Ok(content));
     assert_eq!(decode(&id, 3, 1_000, None), Err(ChunkError::NoKey));
@@ -472,7 +472,7 @@ fn chunks_of_older_versions_can_be_read() {
     let encrypted = from_hex(ENCRYPTED_CHUNK);
     assert_eq!(decode_chunk(&id, 3, 200, None, &compressed).as_ref(), Ok(&content));
     assert_eq!(decode_chunk(&id, 3, 200, Some(&cipher), &encrypted).as_ref(), Ok(&content));
-    let written = Codec::new(1).encode(&id, 3, Some(&cipher), b"short").expect("encoded");
+    let written = Codec::new(Some(1)).encode(&id, 3, Some(&cipher), b"short").expect("encoded");
     assert_eq!(written, from_hex(ENCRYPTED_SHORT_CHUNK), "equal content is written once, in every version");
 }
 
@@ -509,7 +509,7 @@ fn changed_byte_is_reported_as_damage_of_the_blob() {
 fn replaced_content_is_detected_by_its_hash() {
     let world = world();
     let id = world.put(owner(1), &text(1, 100));
-    let other = Codec::new(1).encode(&id, 0, None, &text(2, 100)).expect("encoded");
+    let other = Codec::new(Some(1)).encode(&id, 0, None, &text(2, 100)).expect("encoded");
     let mut batch = Batch::new();
     batch.put(Table::Blob, &chunk_key(&id, 0), &other);
     world.store.commit(&batch).expect("written");

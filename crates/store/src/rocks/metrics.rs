@@ -33,10 +33,12 @@ const WHOLE: [(&str, &str); 6] = [
 ];
 
 /// Counters since the start.
-const COUNTERS: [(Ticker, &str); 10] = [
+const COUNTERS: [(Ticker, &str); 12] = [
     (Ticker::BlockCacheHit, "cache-hits-count"),
     (Ticker::BlockCacheMiss, "cache-misses-count"),
     (Ticker::BloomFilterUseful, "filter-skips-count"),
+    (Ticker::PrefetchBytes, "read-ahead-bytes"),
+    (Ticker::PrefetchHits, "read-ahead-hits-count"),
     (Ticker::WalFileBytes, "log-written-bytes"),
     (Ticker::WalFileSynced, "log-syncs-count"),
     (Ticker::BytesWritten, "written-bytes"),

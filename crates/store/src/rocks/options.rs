@@ -14,7 +14,7 @@ use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, 
 use rocksdb::{WriteBufferManager, statistics::StatsLevel};
 
 use super::gaps::database_prefix_bytes;
-use crate::blob::BlobOptions;
+use crate::blob::{BlobCodec, BlobOptions};
 use crate::commit::SyncMode;
 use crate::engine::Table;
 use crate::limits;
@@ -39,6 +39,45 @@ impl RestartTradeOff {
             Self::FavorRuntime => 1 << 30,
             Self::Standard => 256 << 20,
             Self::FavorRestart => 64 << 20,
+        }
+    }
+}
+
+/// The codec with which new and rewritten data of a table is compressed. Data that is there stays readable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// LZ4, and Zstandard in the last level, which has most of the data and is written last.
+    #[default]
+    Tiered,
+    /// None.
+    None,
+    /// LZ4 in all levels: fast, and less small.
+    Lz4,
+    /// Zstandard in all levels: small, and slower.
+    Zstd,
+}
+
+impl Compression {
+    /// Sets the codec of a table.
+    fn apply(self, options: &mut rocksdb::Options) {
+        let (upper, last) = match self {
+            Self::Tiered => (DBCompressionType::Lz4, DBCompressionType::Zstd),
+            Self::None => (DBCompressionType::None, DBCompressionType::None),
+            Self::Lz4 => (DBCompressionType::Lz4, DBCompressionType::Lz4),
+            Self::Zstd => (DBCompressionType::Zstd, DBCompressionType::Zstd),
+        };
+        let level = |codec| if codec == DBCompressionType::Zstd { ZSTD_LEVEL } else { DEFAULT_LEVEL };
+        options.set_compression_type(upper);
+        options.set_compression_options(WINDOW_BITS, level(upper), 0, 0);
+        options.set_bottommost_compression_type(last);
+        options.set_bottommost_compression_options(WINDOW_BITS, level(last), 0, 0, true);
+    }
+
+    /// Returns the codec of files that are ingested. Compaction does the rest.
+    const fn of_ingested_files(self) -> Self {
+        match self {
+            Self::Tiered => Self::Lz4,
+            other => other,
         }
     }
 }
@@ -74,6 +113,13 @@ pub struct StoreOptions {
     /// Approximate size of a sorted file. The first compacted level holds four such files, and each further level ten
     /// times more.
     pub file_bytes: u64,
+    /// Compression of the tables of documents and designs: `summary` and `body`.
+    pub document_compression: Compression,
+    /// Compression of the tables of the indexes of views and folders: `view`, `tree` and `viewback`.
+    pub index_compression: Compression,
+    /// Number of bytes that a scan reads ahead of its position from the beginning, or `None` to read ahead more and
+    /// more, from 8 KiB to 256 KiB, after the second block in a row.
+    pub read_ahead_bytes: Option<usize>,
     /// Maximum number of files of tables that the engine keeps open. Scans may hold some more, and the log, the list of
     /// files and the files that are being written are not counted.
     pub open_files_max: u32,
@@ -98,6 +144,9 @@ impl Default for StoreOptions {
             reserve_bytes: 256 << 20,
             damaged_log: DamagedLog::default(),
             file_bytes: 64 << 20,
+            document_compression: Compression::default(),
+            index_compression: Compression::default(),
+            read_ahead_bytes: None,
             open_files_max: 512,
             quiet: false,
             sync: SyncMode::default(),
@@ -113,6 +162,11 @@ pub(super) struct RocksOptions {
     memtables: WriteBufferManager,
     memtable_bytes: usize,
     file_bytes: u64,
+    document_compression: Compression,
+    index_compression: Compression,
+    blob_codec: BlobCodec,
+    /// Number of bytes that scans read ahead, or `None` for the engine's choice.
+    pub(super) read_ahead_bytes: Option<usize>,
     pub(super) quiet: bool,
     /// Whether batches stay in the log's buffer until a sync.
     pub(super) buffers_log: bool,
@@ -136,6 +190,10 @@ impl RocksOptions {
             memtables,
             memtable_bytes: options.memtable_bytes,
             file_bytes: options.file_bytes,
+            document_compression: options.document_compression,
+            index_compression: options.index_compression,
+            blob_codec: options.blobs.codec,
+            read_ahead_bytes: options.read_ahead_bytes,
             quiet: options.quiet,
             buffers_log: buffers_log(options),
         }
@@ -152,11 +210,9 @@ impl RocksOptions {
         options.set_max_bytes_for_level_base(self.file_bytes.saturating_mul(4));
         options.set_disable_auto_compactions(self.quiet);
         if table == Table::Blob {
-            set_separate_values(&mut options);
+            set_separate_values(&mut options, self.blob_codec);
         } else {
-            options.set_compression_type(DBCompressionType::Lz4);
-            options.set_bottommost_compression_type(DBCompressionType::Zstd);
-            options.set_bottommost_compression_options(-14, 1, 0, 0, true);
+            self.compression(table).apply(&mut options);
         }
         if is_scanned_over_tombstones(table) {
             options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
@@ -175,10 +231,17 @@ impl RocksOptions {
     pub(super) fn sorted_file(&self, table: Table) -> rocksdb::Options {
         let mut options = self.table(table);
         if table != Table::Blob {
-            options.set_bottommost_compression_type(DBCompressionType::Lz4);
-            options.set_bottommost_compression_options(-14, DEFAULT_LEVEL, 0, 0, true);
+            self.compression(table).of_ingested_files().apply(&mut options);
         }
         options
+    }
+
+    fn compression(&self, table: Table) -> Compression {
+        match table {
+            Table::Summary | Table::Body => self.document_compression,
+            Table::View | Table::Tree | Table::ViewBack => self.index_compression,
+            _ => Compression::Tiered,
+        }
     }
 
     /// Returns the size of the memtables and the size of the cache content, in bytes.
@@ -212,15 +275,22 @@ const BLOCK_BYTES: usize = 8 << 10;
 /// other value makes LZ4 slow and thorough.
 const DEFAULT_LEVEL: i32 = 32_767;
 
+/// The level of Zstandard. Higher levels cost more than they save here.
+const ZSTD_LEVEL: i32 = 1;
+
+/// RocksDB's value for the default size of the window of a codec.
+const WINDOW_BITS: i32 = -14;
+
 /// Configures separate files for values of at least [`limits::SEPARATE_VALUE_BYTES_MIN`] bytes, which compaction does
-/// not rewrite again and again. The values are already compressed by [`crate::blob`].
-fn set_separate_values(options: &mut rocksdb::Options) {
-    options.set_compression_type(DBCompressionType::None);
-    options.set_bottommost_compression_type(DBCompressionType::None);
+/// not rewrite again and again. The values are already compressed by [`crate::blob`], unless the codec is LZ4.
+fn set_separate_values(options: &mut rocksdb::Options, codec: BlobCodec) {
+    let codec = if codec == BlobCodec::Lz4 { DBCompressionType::Lz4 } else { DBCompressionType::None };
+    options.set_compression_type(codec);
+    options.set_bottommost_compression_type(codec);
     options.set_enable_blob_files(true);
     options.set_min_blob_size(limits::SEPARATE_VALUE_BYTES_MIN);
     options.set_blob_file_size(256 << 20);
-    options.set_blob_compression_type(DBCompressionType::None);
+    options.set_blob_compression_type(codec);
     // While it is enabled, every compaction rewrites all values that it meets, and the engine compacts by itself where
     // a quarter of a file is garbage. `reclaim` enables it only while there is much garbage.
     options.set_enable_blob_gc(false);

@@ -102,6 +102,9 @@ impl<'rocks> KeyCursor<'rocks> {
         if let Some(end) = &range.end {
             options.set_iterate_upper_bound(end.as_slice());
         }
+        if let Some(bytes) = rocks.tuning.read_ahead_bytes {
+            options.set_readahead_size(bytes);
+        }
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);

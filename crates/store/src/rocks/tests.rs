@@ -1,5 +1,6 @@
 //! Tests of RocksDB where it differs from the engine in memory: files, formats, locks, damage and the log.
 
+mod compression;
 mod log_end;
 mod missing_files;
 
