@@ -249,6 +249,9 @@ configuration! {
     blobs: BlobKeys {
         /// Size from which a part is stored separately from its message.
         threshold: ByteSize = "4KiB" in ["256B", "1GiB"];
+        /// Stores parts of new messages decoded (from base64 or quoted-printable) where the message can be restored byte
+        /// for byte, so that an attachment is the same content in all messages. `false`: as they were sent.
+        decode: bool = "true";
         /// Encrypts new content at rest. Encryption cannot be switched off again: the store then opens only with its
         /// key.
         encryption: bool = "false";

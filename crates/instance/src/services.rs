@@ -14,6 +14,7 @@ use config::setting::{BlobCodec, DamagedLog, Favor, IndexSchedule, SyncMode, Tab
 use config::units::ByteSize;
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
+use mail::mime::skeleton::PartSeparation;
 use mail::preferences::LockedPreferences;
 use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
@@ -416,7 +417,7 @@ fn mail_options(config: &Config) -> Result<MailOptions, InstanceError> {
     Ok(MailOptions {
         locked_preferences: locked_preferences.map_err(InstanceError::LockedPreferences)?,
         cached_profiles: usize::try_from(config.http.profile_cache).unwrap_or(usize::MAX),
-        separate_bytes_min: config.blobs.threshold.as_usize(),
+        separation: PartSeparation { bytes_min: config.blobs.threshold.as_usize(), decodes: config.blobs.decode },
         message_bytes_max: config.limits.message_size.0,
         full_text: match config.full_text.new_mail_files {
             IndexSchedule::Off => notes::FullTextSchedule::Off,

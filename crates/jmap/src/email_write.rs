@@ -139,7 +139,7 @@ impl Preparation {
         self.check_room(account, bytes)?;
         self.count(bytes);
         let databases = account.file.mail().databases();
-        Ok(PreparedMessage::new(databases, raw, options.separate_bytes_min)?)
+        Ok(PreparedMessage::new(databases, raw, options.separation)?)
     }
 }
 

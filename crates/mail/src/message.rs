@@ -24,7 +24,7 @@ use store::blob::PreparedBlob;
 
 use crate::error::{Error, Result};
 use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
-use crate::mime::skeleton::{self, ContentId, Segment, Skeleton};
+use crate::mime::skeleton::{self, ContentId, PartSeparation, Segment, Skeleton};
 use crate::mime::{self, Structure, address, encoded_word, header};
 use crate::threads::MessageThreadKeys;
 
@@ -56,26 +56,26 @@ pub struct PreparedMessage {
 }
 
 impl PreparedMessage {
-    /// Parses a message, and prepares bodies of parts of at least `separate_bytes_min` bytes for the blob store. Hashes
-    /// and compresses them, so no lock should be held.
-    pub fn new(databases: &Databases, raw: &[u8], separate_bytes_min: usize) -> Result<Self> {
-        Self::parse(raw, separate_bytes_min, |content| Ok(databases.blob_prepare(content, &Unpaced)?.into_owned()))
+    /// Parses a message, and prepares bodies of parts that are stored separately for the blob store. Hashes and
+    /// compresses them, so no lock should be held.
+    pub fn new(databases: &Databases, raw: &[u8], separation: PartSeparation) -> Result<Self> {
+        Self::parse(raw, separation, |content| Ok(databases.blob_prepare(content, &Unpaced)?.into_owned()))
     }
 
     /// Parses a message within a transaction, which may have added the same contents already: they are compressed when
     /// they are added.
-    pub fn in_transaction(databases: &Databases, raw: &[u8], separate_bytes_min: usize) -> Result<Self> {
+    pub fn in_transaction(databases: &Databases, raw: &[u8], separation: PartSeparation) -> Result<Self> {
         let blobs = databases.store().blobs();
-        Self::parse(raw, separate_bytes_min, |content| Ok(blobs.identify(content)?.into_owned()))
+        Self::parse(raw, separation, |content| Ok(blobs.identify(content)?.into_owned()))
     }
 
     fn parse<'m>(
         raw: &'m [u8],
-        separate_bytes_min: usize,
+        separation: PartSeparation,
         mut prepare: impl FnMut(Cow<'m, [u8]>) -> Result<PreparedBlob<'static>>,
     ) -> Result<Self> {
         let structure = mime::parse(raw);
-        let mut segments = skeleton::split(raw, &structure, separate_bytes_min);
+        let mut segments = skeleton::split(raw, &structure, separation);
         let header_length = usize::try_from(structure.root().header.end).unwrap_or(raw.len()).min(raw.len());
         let header_bytes = &raw[..header_length];
         if let Some(Segment::Inline(first)) = segments.first_mut() {

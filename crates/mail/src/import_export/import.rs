@@ -260,9 +260,8 @@ impl<'f> Importer<'f> {
     /// Prepares the messages of a group, half of them in another thread.
     fn prepare(&self, group: &[ImportedMessage]) -> Result<Vec<PreparedMessage>> {
         let mail = self.file.mail();
-        let separate_bytes_min = mail.options().separate_bytes_min;
-        let prepare =
-            |message: &ImportedMessage| PreparedMessage::new(mail.databases(), &message.raw, separate_bytes_min);
+        let separation = mail.options().separation;
+        let prepare = |message: &ImportedMessage| PreparedMessage::new(mail.databases(), &message.raw, separation);
         let all = |messages: &[ImportedMessage]| messages.iter().map(prepare).collect::<Result<Vec<_>>>();
         let (left, right) = group.split_at(group.len() / 2);
         std::thread::scope(|scope| {

@@ -29,6 +29,7 @@ use crate::mailbox::profile_cache::{ProfileCache, ProfileCacheStatistics};
 use crate::mailbox::quota::Quota;
 use crate::mailbox::ready_message::{NewMessage, ReadyMessage, check_quota};
 use crate::mailbox::subscriptions::{self, SUBSCRIPTIONS_ITEM, SubscriptionChange};
+use crate::mime::skeleton::PartSeparation;
 use crate::preferences::LockedPreferences;
 
 /// The item of a folder that holds its special use.
@@ -50,8 +51,8 @@ const DEFAULT_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
 /// Operator settings that apply to all mail files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailOptions {
-    /// Minimum size of a part's body that is stored in the blob store.
-    pub separate_bytes_min: usize,
+    /// Which parts of messages are stored in the blob store.
+    pub separation: PartSeparation,
     /// Maximum size of an accepted message.
     pub message_bytes_max: u64,
     /// Update frequency of the full-text index of a new mail file.
@@ -65,7 +66,7 @@ pub struct MailOptions {
 impl Default for MailOptions {
     fn default() -> Self {
         Self {
-            separate_bytes_min: SEPARATE_PART_BYTES_MIN,
+            separation: SEPARATE_PART_BYTES_MIN.into(),
             message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64,
             full_text: FullTextSchedule::Off,
             locked_preferences: LockedPreferences::default(),
@@ -484,7 +485,7 @@ impl MailFile {
         if size_bytes > options.message_bytes_max {
             return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
         }
-        ReadyMessage::new(&self.mail.databases, message, options.separate_bytes_min)
+        ReadyMessage::new(&self.mail.databases, message, options.separation)
     }
 
     /// Puts prepared messages into a mailbox. Returns UIDVALIDITY and their UIDs.

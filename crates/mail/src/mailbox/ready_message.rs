@@ -6,6 +6,7 @@ use notes::{Databases, NewNote, Writer};
 use crate::error::{Error, Result};
 use crate::mailbox::flags::Flags;
 use crate::message::PreparedMessage;
+use crate::mime::skeleton::PartSeparation;
 
 /// A message to be put into a mailbox.
 #[derive(Clone, Debug)]
@@ -26,9 +27,9 @@ pub struct ReadyMessage {
 }
 
 impl ReadyMessage {
-    /// Prepares a message. Parts of at least `separate_bytes_min` bytes are stored apart.
-    pub(crate) fn new(databases: &Databases, message: &NewMessage, separate_bytes_min: usize) -> Result<Self> {
-        let prepared = PreparedMessage::new(databases, &message.raw, separate_bytes_min)?;
+    /// Prepares a message.
+    pub(crate) fn new(databases: &Databases, message: &NewMessage, separation: PartSeparation) -> Result<Self> {
+        let prepared = PreparedMessage::new(databases, &message.raw, separation)?;
         Ok(Self { prepared, flags: message.flags.clone(), received: message.received })
     }
 

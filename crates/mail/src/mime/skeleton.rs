@@ -1,8 +1,8 @@
 //! The skeleton of a message: the message without its large parts, from which it is restored byte for byte.
 //!
 //! [`split`] divides a message into segments: bytes that stay in place, and bodies of leaf parts that are large enough
-//! to be stored separately. These bodies are decoded where this can be reversed exactly. The same attachment then has
-//! the same content, independent of its message and its line wrapping. The [`Skeleton`] holds the small bytes and, for
+//! to be stored separately. These bodies are decoded where this can be reversed exactly, unless the operator wants them
+//! as they were sent. The same attachment then has the same content, independent of its message and its line wrapping. The [`Skeleton`] holds the small bytes and, for
 //! each part, the identifier of its content and the way to encode it.
 //!
 //! Storage is lossless by construction. [`split`] stores a body decoded only if encoding it again yields exactly the
@@ -85,17 +85,35 @@ impl LineEnding {
     }
 }
 
-/// Splits a message into consecutive segments. Bodies of leaf parts of at least `size_bytes_min` become parts.
+/// Which parts of messages are stored separately, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartSeparation {
+    /// Minimum size of the body of a part that is stored separately.
+    pub bytes_min: usize,
+    /// `true` if bodies are decoded where this can be reversed exactly, `false` if they are stored as they were sent.
+    pub decodes: bool,
+}
+
+impl From<usize> for PartSeparation {
+    /// Returns the separation of parts from a minimum size on, which are decoded.
+    fn from(bytes_min: usize) -> Self {
+        Self { bytes_min, decodes: true }
+    }
+}
+
+/// Splits a message into consecutive segments. Bodies of leaf parts that are large enough become parts.
 #[must_use]
-pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) -> Vec<Segment<'a>> {
+pub fn split<'a>(raw: &'a [u8], structure: &Structure, separation: impl Into<PartSeparation>) -> Vec<Segment<'a>> {
+    let PartSeparation { bytes_min, decodes } = separation.into();
     let mut segments = Vec::new();
     let mut inline_start = 0;
     for part in structure.parts() {
-        if part.kind != PartKind::Leaf || part.size() < size_bytes_min.max(1) as u64 {
+        if part.kind != PartKind::Leaf || part.size() < bytes_min.max(1) as u64 {
             continue;
         }
         let body = slice(raw, &part.body);
-        let (within, split) = split_body(body, &part.content.encoding);
+        let encoding = if decodes { &part.content.encoding } else { &TransferEncoding::Binary };
+        let (within, split) = split_body(body, encoding);
         let start = part.body.start + within.start as u64;
         if start > inline_start {
             segments.push(Segment::Inline(slice(raw, &(inline_start..start))));

@@ -562,7 +562,7 @@ impl Router {
     }
 
     fn prepare(&self, raw: &[u8]) -> Result<PreparedMessage> {
-        PreparedMessage::in_transaction(self.mail.databases(), raw, self.mail.options().separate_bytes_min)
+        PreparedMessage::in_transaction(self.mail.databases(), raw, self.mail.options().separation)
     }
 
     fn enqueue(

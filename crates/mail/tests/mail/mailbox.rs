@@ -8,6 +8,7 @@ use base::{Name, NoteId, Uid, UidSet, Unid, ViewId};
 use mail::limits::CACHED_PROFILE_BYTES_MAX;
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailSnapshot, MailStore, NewMessage};
 use mail::mime::MimeSource;
+use mail::mime::skeleton::PartSeparation;
 use mail::profile::Profile;
 use notes::note::MAIL_SETTINGS_UNID;
 use notes::view::note::ViewNote;
@@ -26,6 +27,12 @@ pub fn mail() -> Arc<MailStore> {
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     MailStore::new(databases, MailOptions::default())
+}
+
+/// Creates a mail store that stores attachments as they were sent.
+fn mail_as_sent() -> Arc<MailStore> {
+    let separation = PartSeparation { bytes_min: 4_096, decodes: false };
+    MailStore::new(Arc::clone(mail().databases()), MailOptions { separation, ..MailOptions::default() })
 }
 
 pub fn ann(mail: &Arc<MailStore>) -> MailFile {
@@ -140,7 +147,7 @@ fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
     let accesses = [&access];
     let mut transaction = mail.databases().transaction(&accesses).unwrap();
     let mut writer = transaction.writer(0);
-    let message = mail::message::PreparedMessage::new(mail.databases(), raw, 4_096).unwrap();
+    let message = mail::message::PreparedMessage::new(mail.databases(), raw, 4_096.into()).unwrap();
     let new = message.note(&mut writer).unwrap();
     writer.note_update(note, 1, &new.items, &new.blobs).unwrap();
     let _ = transaction.commit().unwrap();
@@ -649,4 +656,56 @@ fn repair_finds_the_first_folders_by_their_unids() {
     assert_eq!((header.sequence, header.sequence_time), (1, base::Timestamp(0)));
     assert_eq!(notes::fixup::check(database).unwrap().findings, []);
     assert!(uids.iter().all(|uid| snapshot.entry(drafts.id, *uid).unwrap().is_some()));
+}
+
+/// Returns a message with an attachment in base64, in lines of a length.
+fn with_attachment(line: usize) -> NewMessage {
+    let text = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAx".repeat(400);
+    let lines: Vec<&str> = (0..text.len()).step_by(line).map(|at| &text[at..(at + line).min(text.len())]).collect();
+    let raw = format!(
+        "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n{}\r\n",
+        lines.join("\r\n")
+    );
+    NewMessage { raw: raw.into_bytes(), flags: Flags::none(), received: None }
+}
+
+#[test]
+fn attachments_as_sent_are_larger_and_not_shared_by_other_lines() {
+    let stored = [mail(), mail_as_sent()].map(|mail| {
+        let file = ann(&mail);
+        let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().expect("the mailbox exists").id;
+        let messages = [with_attachment(76), with_attachment(76), with_attachment(60)];
+        let (_, uids, _) = file.append(inbox, &messages).expect("within the limit");
+        let snapshot = file.snapshot().unwrap();
+        for (uid, message) in uids.iter().zip(&messages) {
+            let entry = snapshot.entry(inbox, *uid).unwrap().expect("it was added");
+            let found = snapshot.message_of(&entry).unwrap().expect("it exists");
+            assert_eq!(found.raw().unwrap(), message.raw, "both forms restore the message");
+        }
+        let store = mail.databases().store();
+        let report = store.blobs().report(store.as_ref()).unwrap();
+        (report.count, report.raw_bytes)
+    });
+    let [(decoded, decoded_bytes), (as_sent, as_sent_bytes)] = stored;
+    assert_eq!((decoded, as_sent), (1, 2));
+    assert!(as_sent_bytes > 2 * decoded_bytes * 4 / 3, "{decoded_bytes} {as_sent_bytes}");
+}
+
+#[test]
+fn messages_of_the_other_form_are_read() {
+    let decoding = mail();
+    let as_sent = MailStore::new(
+        Arc::clone(decoding.databases()),
+        MailOptions { separation: PartSeparation { bytes_min: 4_096, decodes: false }, ..MailOptions::default() },
+    );
+    for (writer, reader) in [(&decoding, &as_sent), (&as_sent, &decoding)] {
+        let file = ann(writer);
+        let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().expect("the mailbox exists").id;
+        let message = with_attachment(76);
+        let (_, uids, _) = file.append(inbox, std::slice::from_ref(&message)).expect("within the limit");
+        let file = ann(reader);
+        let snapshot = file.snapshot().unwrap();
+        let entry = snapshot.entry(inbox, uids[0]).unwrap().expect("it was added");
+        assert_eq!(snapshot.message_of(&entry).unwrap().expect("it exists").raw().unwrap(), message.raw);
+    }
 }

@@ -44,10 +44,19 @@ fn base64_body(length: usize) -> String {
     lines.join("\r\n")
 }
 
-/// Splits a message, stores and restores its skeleton, joins it, and returns how its parts are restored.
+/// Splits a message, stores and restores its skeleton, joins it, and returns how its parts are restored. As they were
+/// sent, all parts are raw.
 fn check(raw: &str, size_bytes_min: usize) -> Vec<ContentEncoding> {
+    let as_sent = check_separation(raw, PartSeparation { bytes_min: size_bytes_min, decodes: false });
+    assert!(as_sent.iter().all(|rebuild| *rebuild == ContentEncoding::Raw), "{as_sent:?}");
+    let found = check_separation(raw, size_bytes_min.into());
+    assert_eq!(found.len(), as_sent.len(), "the same parts are stored separately");
+    found
+}
+
+fn check_separation(raw: &str, separation: PartSeparation) -> Vec<ContentEncoding> {
     let structure = parse(raw.as_bytes());
-    let segments = split(raw.as_bytes(), &structure, size_bytes_min);
+    let segments = split(raw.as_bytes(), &structure, separation);
     assert_eq!(join(&segments), raw.as_bytes());
     let mut contents = Contents::default();
     let stored = Skeleton::from_segments::<DamagedRecord>(segments, |content| Ok(contents.put(&content)))

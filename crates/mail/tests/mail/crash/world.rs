@@ -140,7 +140,7 @@ fn open_mail(
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options)?);
     let databases = Databases::open(store, clock, Arc::new(random));
-    Ok(MailStore::new(databases, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
+    Ok(MailStore::new(databases, MailOptions { separation: 256.into(), ..MailOptions::default() }))
 }
 
 /// Number of members of the group `crowd`. It exceeds the limit of one transaction.
