@@ -239,6 +239,9 @@ configuration! {
         /// Maximum number of the store's table files that stay open. Lowered at the start if the system allows too few
         /// open files and sockets.
         open_files: u64 = "512" in ["64", "100000"];
+        /// Number of open databases above which those that are not in use are closed (NSF_DbCache_MaxEntries). The others
+        /// that are not in use are closed every `tasks.idle_databases`.
+        open_databases: u64 = "10000" in ["1", "1000000"];
         /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
         /// or start without the lost changes (`drop-tail`) if there is no backup to restore.
         damaged_log: DamagedLog = "refuse";

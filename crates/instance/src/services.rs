@@ -204,8 +204,11 @@ impl StoreServices {
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
-        let settings =
-            ServerSettings { personal_index_bytes_max: config.views.personal_index.0, uid_rank: uid_rank(&config) };
+        let settings = ServerSettings {
+            personal_index_bytes_max: config.views.personal_index.0,
+            uid_rank: uid_rank(&config),
+            open_databases_max: usize::try_from(config.store.open_databases).unwrap_or(usize::MAX),
+        };
         let databases = Databases::open_with(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random), settings);
         Ok(Self { config, memory_plan, clock, random, databases, store, data, lock })
     }

@@ -20,7 +20,7 @@ use revision::DeletionRule;
 use store::KeyRange;
 
 use crate::error::{Error, Result};
-use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
+use crate::limits::{OPEN_DATABASES_DEFAULT, PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
 use crate::ods::OdsVersion;
 use crate::setting_times::{self, SettingTimes};
 use crate::shared_uids::UidRank;
@@ -203,11 +203,17 @@ pub struct ServerSettings {
     pub personal_index_bytes_max: u64,
     /// The rank of this server among those that share the UIDs of folders, or `None` if it shares none.
     pub uid_rank: Option<UidRank>,
+    /// Number of open databases above which those that are not in use are closed.
+    pub open_databases_max: usize,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { personal_index_bytes_max: PERSONAL_INDEX_BYTES_DEFAULT, uid_rank: None }
+        Self {
+            personal_index_bytes_max: PERSONAL_INDEX_BYTES_DEFAULT,
+            uid_rank: None,
+            open_databases_max: OPEN_DATABASES_DEFAULT,
+        }
     }
 }
 

@@ -56,6 +56,7 @@ pub mod lookup;
 pub mod losers;
 pub mod note;
 pub mod ods;
+mod open_databases;
 mod own_database;
 pub mod profile;
 pub mod public;

@@ -35,6 +35,9 @@ pub const ACL_HISTORY_MAX: usize = 500;
 /// Maximum number of differences in one change of the ACL history. Of further ones, only the number is kept.
 pub const ACL_DIFFERENCES_MAX: usize = 200;
 
+/// Number of open databases above which those that are not in use are closed, unless the operator sets another one.
+pub const OPEN_DATABASES_DEFAULT: usize = 10_000;
+
 /// Number of records that one step of a copy of a database examines.
 pub const COPY_RECORDS_PER_STEP: usize = 8_000;
 

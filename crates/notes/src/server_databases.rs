@@ -1,8 +1,9 @@
 //! The databases of a server: creation, opening, renaming and deletion.
 //!
-//! An open database stays in memory until it is deleted or [`Databases::close_idle`] finds it unused.
+//! An open database stays in memory until it is deleted, [`Databases::close_idle`] finds it unused, or too many others
+//! are open ([`ServerSettings::open_databases_max`]).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::codec::Decoder;
@@ -25,6 +26,7 @@ use crate::instance::InstanceId;
 use crate::keys;
 use crate::note::{NewNote, NoteClass};
 use crate::ods::OdsVersion;
+use crate::open_databases::OpenDatabases;
 use crate::records;
 use crate::setting_times::SettingTimes;
 use crate::transaction::Transaction;
@@ -34,7 +36,7 @@ use crate::unread_times;
 pub struct Databases {
     services: DatabaseServices,
     /// The open databases, by path in lower case. The mutex also guards changes of the catalog.
-    open: Mutex<HashMap<String, Arc<Database>>>,
+    open: Mutex<OpenDatabases>,
     /// Held during work on a database that does not open, so that two repairs do not interfere.
     fixup: Mutex<()>,
     /// The replica ids of all databases, each with a path in lower case. Loaded when one is first searched, and changed
@@ -66,7 +68,8 @@ impl Databases {
             folder_cache_budget: CacheBudget::default(),
             followers: Arc::default(),
         };
-        Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default(), replicas: Mutex::default() })
+        let open = Mutex::new(OpenDatabases::new(settings.open_databases_max));
+        Arc::new(Self { services, open, fixup: Mutex::default(), replicas: Mutex::default() })
     }
 
     /// Returns the store.
@@ -134,10 +137,10 @@ impl Databases {
     }
 
     /// Opens a database by its path. `open` are the open databases.
-    pub(crate) fn open_locked(&self, path: &str, open: &mut HashMap<String, Arc<Database>>) -> Result<Arc<Database>> {
+    pub(crate) fn open_locked(&self, path: &str, open: &mut OpenDatabases) -> Result<Arc<Database>> {
         let key = path.to_lowercase();
         if let Some(database) = open.get(&key) {
-            return Ok(Arc::clone(database));
+            return Ok(database);
         }
         let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
         let database = Arc::new(self.load(record)?);
@@ -361,10 +364,9 @@ impl Databases {
     /// In the databases that stay open, cached folders that were not used since the last call are dropped.
     pub fn close_idle(&self) -> usize {
         let mut open = self.lock_open();
-        let before = open.len();
-        open.retain(|_, database| Arc::strong_count(database) > 1);
-        open.values().for_each(|database| database.folder_cache.evict_unused());
-        before - open.len()
+        let closed = open.close_unused();
+        open.for_each(|database| database.folder_cache.evict_unused());
+        closed
     }
 
     /// Returns the number of open databases.
@@ -428,7 +430,7 @@ impl Databases {
         self.fixup.lock()
     }
 
-    pub(crate) fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
+    pub(crate) fn lock_open(&self) -> MutexGuard<'_, OpenDatabases> {
         self.open.lock()
     }
 }

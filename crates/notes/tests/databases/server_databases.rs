@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Name, ReplicaId};
 use notes::{
     Access, Acl, AclLevel, Database, DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, Identity, Item,
-    NewDatabase, NewNote, OdsVersion, level,
+    NewDatabase, NewNote, OdsVersion, ServerSettings, level,
 };
 use store::{KeyRange, Table, TableReader};
 
@@ -206,4 +206,35 @@ fn deletion_removes_all_records_and_retires_the_number() {
         assert!(!left, "{table:?} still has keys of the database");
     }
     assert!(world.database(&[]).number() > database.number(), "numbers are never used twice");
+}
+
+#[test]
+fn databases_in_use_and_those_used_last_stay_open() {
+    let world = TestServer::with(ServerSettings { open_databases_max: 16, ..ServerSettings::default() });
+    let path = |number: usize| format!("{number}.nsf");
+    for number in 0..100 {
+        world.databases.database_create(&new(&path(number))).unwrap();
+        assert!(world.databases.open_count() <= 17, "{number}");
+    }
+    // Those in use stay, however many they are.
+    let used: Vec<Arc<Database>> =
+        (0..30).map(|number| world.databases.database_open(&path(number)).unwrap()).collect();
+    for number in 30..100 {
+        world.databases.database_open(&path(number)).unwrap();
+    }
+    assert!((30..=34).contains(&world.databases.open_count()), "{}", world.databases.open_count());
+    for (number, database) in (0..).zip(&used) {
+        assert!(Arc::ptr_eq(database, &world.databases.database_open(&path(number)).unwrap()), "{number}");
+    }
+    drop(used);
+    world.databases.close_idle();
+    assert_eq!(world.databases.open_count(), 0);
+    // The one that is opened again and again stays; it keeps its place in memory.
+    let often = Arc::downgrade(&world.databases.database_open(&path(0)).unwrap());
+    let once = Arc::downgrade(&world.databases.database_open(&path(1)).unwrap());
+    for number in 2..100 {
+        world.databases.database_open(&path(number)).unwrap();
+        world.databases.database_open(&path(0)).unwrap();
+    }
+    assert!(often.upgrade().is_some() && once.upgrade().is_none());
 }
