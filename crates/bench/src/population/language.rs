@@ -2,8 +2,8 @@
 //!
 //! Each language has a file in the folder `language`, written for this program: common words of offices, the most
 //! frequent first, given and family names, greetings, closings, and the line before a quotation. The frequency of the
-//! word of rank *r* is proportional to 1 / (*r* + 2.7), the law of Zipf and Mandelbrot with the exponent 1. The shares of
-//! the languages among the persons are assumed.
+//! word of rank *r* is proportional to 1 / (*r* + 2.7), the law of Zipf and Mandelbrot with the exponent 1. The shares
+//! of the languages among the persons are assumed.
 
 use std::sync::LazyLock;
 
@@ -208,7 +208,7 @@ impl Vocabulary {
 
 /// Returns the number of the word of each slot, for so many words.
 fn slots(words: usize) -> Vec<u16> {
-    /// The weight of a rank, in whole numbers, which are the same on every machine.
+    /// Returns the weight of a rank, in whole numbers, which are the same on every machine.
     fn weight(index: usize) -> u64 {
         1_000_000_000_000 / (10 * (index as u64 + 1) + 27)
     }
