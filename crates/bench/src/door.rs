@@ -19,9 +19,9 @@ pub mod line_connection;
 pub mod lite;
 pub mod native;
 mod rows;
-#[cfg(test)]
-pub mod scripted_server;
 pub mod smtp;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

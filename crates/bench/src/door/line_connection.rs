@@ -193,7 +193,7 @@ impl LineConnection {
         if self.unread().is_empty() { self.receive().await } else { Ok(()) }
     }
 
-    /// Receives what has arrived, without waiting. Returns `true` if the server has closed the connection.
+    /// Returns `true` if the server has closed the connection. What has arrived is received; nothing is waited for.
     pub async fn is_closed(&mut self) -> bool {
         poll_fn(|context| {
             loop {
@@ -213,7 +213,7 @@ impl LineConnection {
         !self.unread().is_empty()
     }
 
-    /// Frees the buffer if everything in it is read.
+    /// Releases the buffer if everything in it is read.
     pub fn release_buffer(&mut self) {
         if self.unread().is_empty() {
             self.buffer = Vec::new();

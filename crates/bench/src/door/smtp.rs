@@ -145,7 +145,7 @@ impl SmtpConnection {
         if reply.is_positive() { Ok(()) } else { Err(reply.refusal("AUTH")) }
     }
 
-    /// Transfers a message.
+    /// Sends a message.
     ///
     /// # Errors
     ///

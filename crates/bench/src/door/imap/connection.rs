@@ -260,7 +260,7 @@ impl ImapConnection {
         each: &mut impl FnMut(Response),
     ) -> Result<StatusResponse, CallError> {
         for _ in 0..RESPONSES_MAX {
-            match self.read().await.map_err(|error| self.said_goodbye(error))? {
+            match self.read().await.map_err(|error| self.reason_of_end(error))? {
                 Response::Status(status) if status.tag.is_some() => {
                     let status = self.checked_tag(status, tag)?;
                     self.lines.release_buffer();
@@ -283,8 +283,8 @@ impl ImapConnection {
         Err(CallError::malformed("the server answers a command that was not sent"))
     }
 
-    /// Names the reason that the server has given before it closed the connection.
-    fn said_goodbye(&self, error: CallError) -> CallError {
+    /// Returns the error of a connection that has ended: the reason that the server has given before, if it has.
+    fn reason_of_end(&self, error: CallError) -> CallError {
         match &self.bye {
             Some(bye) if error.code == CONNECTION_CODE => {
                 CallError { session: Session::Lost, ..refusal("the connection", bye) }

@@ -5,8 +5,8 @@ use super::filling::fill_mail_file;
 use super::*;
 use crate::door::Session;
 use crate::door::line_connection::LineConnection;
-use crate::door::scripted_server::{Dialogue, ScriptedServer};
 use crate::door::smtp::Dialect;
+use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
 use crate::engine::steps::StepSource as _;
 use crate::plan::Plan;
 use crate::plan::steps::PlanSteps;
@@ -43,9 +43,12 @@ fn settings(imap: &Place, submission: Option<&Place>, delivery: Option<DeliveryP
 
 /// A connection on which user 1 logs in to a server with these capabilities.
 fn logged_in(capabilities: &str) -> Dialogue {
-    let told = format!("* CAPABILITY {capabilities}|TAG OK done");
+    let capability_answer = format!("* CAPABILITY {capabilities}|TAG OK done");
     let login = if capabilities.contains("SASL-IR") { "AUTHENTICATE PLAIN AG1haWwxQGJlbmNo" } else { "LOGIN" };
-    Dialogue::new("* OK ready").turn("CAPABILITY", &told).turn(login, "TAG OK in").turn("CAPABILITY", &told)
+    Dialogue::new("* OK ready")
+        .turn("CAPABILITY", &capability_answer)
+        .turn(login, "TAG OK in")
+        .turn("CAPABILITY", &capability_answer)
 }
 
 /// Logs in and performs steps. Returns the result of each, the login included, without the texts of errors.
@@ -146,8 +149,8 @@ async fn a_server_without_extensions_is_used_without_them() {
 #[tokio::test]
 async fn refused_logins_have_the_code_of_the_server() {
     let refused = async |dialogue_of_login: Dialogue| dialogue(vec![dialogue_of_login], "").await.0.remove(0);
-    let told = "* CAPABILITY IMAP4rev1|TAG OK done";
-    let server = Dialogue::new("* OK ready").turn("CAPABILITY", told);
+    let capability_answer = "* CAPABILITY IMAP4rev1|TAG OK done";
+    let server = Dialogue::new("* OK ready").turn("CAPABILITY", capability_answer);
     let result = refused(server.clone().turn("LOGIN", "TAG NO [AUTHENTICATIONFAILED] no")).await;
     assert_eq!(result, failed("no-authenticationfailed", Session::Lost));
     assert_eq!(refused(server.turn("LOGIN", "TAG BAD what")).await, failed("bad", Session::Lost));

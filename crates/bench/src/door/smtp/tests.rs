@@ -2,7 +2,7 @@
 
 use super::delivery::DeliveryPool;
 use super::*;
-use crate::door::scripted_server::{Dialogue, ScriptedServer};
+use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
 
 fn envelope(recipients: usize) -> Envelope {
     let to = (1..=recipients).map(|number| format!("mail{number}@bench.test")).collect();

@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::line_connection::Place;
+use crate::door::line_connection::Place;
 
 /// A connection of a script: the greeting, then the beginning of each command and its answer, in which `TAG` is the tag
 /// of the command. The server closes the connection at the end.
