@@ -23,14 +23,13 @@ use tokio::time::Instant;
 use crate::engine::phases::Border;
 use crate::engine::run::RunEnd;
 use crate::engine::share::Exchanged;
+pub use crate::engine::share::SILENCE_MAX;
 pub use coordinator::Coordinator;
 pub use joined::JoinedPart;
 use message::MessageError;
 
 /// Maximum number of parts of a run.
 pub const PARTS_MAX: u64 = 64;
-/// How long a part may be silent after its counts were due.
-pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The files of a part in its directory.
 pub const RECORD_FILE: &str = "part.json";
 /// The histograms of a part.
@@ -112,7 +111,7 @@ impl Parts {
         }
     }
 
-    /// Tells the other parts why the run ends. Errors do not matter any more: the silence is noticed.
+    /// Sends the other parts the reason why the run ends. Errors do not matter any more: the silence is noticed.
     pub async fn end(&mut self, end: RunEnd) {
         match self {
             Self::Alone => {}

@@ -1,8 +1,9 @@
 //! The native protocol: gRPC over TLS, with one session for each user and one connection for one or several.
 //!
-//! [`connections`] opens the connections; [`session`] holds one and counts the calls. [`memory`] has the rows and documents that a user knows. The
-//! verbs are in [`reading`], [`views`] and [`writing`], one function for each; [`documents`] has the calls that they
-//! share with [`filling`] and [`database_filling`], which fill mail files and other databases before a run.
+//! [`connections`] opens the connections; [`session`] holds one and counts the calls. [`memory`] has the rows and
+//! documents that a user knows. The verbs are in [`reading`], [`views`] and [`writing`], one function for each;
+//! [`documents`] has the calls that they share with [`filling`] and [`database_filling`], which fill mail files and
+//! other databases before a run.
 //!
 //! [`exchange`] pulls databases. [`local_replica`] performs the verbs of users who have a local replica, and
 //! [`replicating`] brings what they have changed.

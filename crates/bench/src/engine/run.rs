@@ -14,12 +14,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::phases::{Border, Decision, PhaseLengths, PhaseName, PhaseTimes, Phases, SessionCount};
-use super::share::{Exchanged, PartShare};
+use super::share::{Exchanged, PartShare, SILENCE_MAX};
 use super::states::StateCounts;
 use super::steps::StepSource;
 use super::user::{Control, RunHandles, User, UserContext, UserIdentity, UserRules};
 use crate::door::Door;
-use crate::parts::SILENCE_MAX;
 use crate::record::histograms::ClassIndex;
 use crate::record::recorder::{Recorder, Recording, Sample};
 
@@ -70,7 +69,7 @@ pub trait BorderObserver {
         std::future::ready(Exchanged::Counts(own))
     }
 
-    /// Tells the other parts that the run has ended.
+    /// Sends the end of the run to the other parts.
     fn ended(&mut self, _end: RunEnd) -> impl Future<Output = ()> {
         std::future::ready(())
     }

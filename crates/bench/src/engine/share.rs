@@ -2,9 +2,13 @@
 //! border.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::phases::Border;
 use super::run::RunEnd;
+
+/// How long a part may be silent after its counts were due.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Which part of a run a process plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

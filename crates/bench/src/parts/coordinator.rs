@@ -118,7 +118,7 @@ impl Coordinator {
         Ok(start)
     }
 
-    /// Receives the first message of a part, and admits or refuses it.
+    /// Reads the first message of a part, and admits or refuses it.
     async fn admit(&mut self, socket: TcpStream) -> Result<Member, MessageError> {
         socket.set_nodelay(true)?;
         let mut stream = socket;
@@ -206,7 +206,7 @@ impl Coordinator {
         }
     }
 
-    /// Receives what the parts have measured, each into a directory of its own below a folder. A part that does not
+    /// Reads what the parts have measured, each into a directory of its own below a folder. A part that does not
     /// send it within `patience` is missing.
     ///
     /// # Errors

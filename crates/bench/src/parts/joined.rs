@@ -78,7 +78,7 @@ impl JoinedPart {
         }
     }
 
-    /// Tells the coordinator why this part ends.
+    /// Sends the coordinator the reason why this part ends.
     pub(super) async fn end(&mut self, end: RunEnd) {
         // Without a connection, the coordinator knows it already.
         let _ = self.send(&Message::End(end)).await;

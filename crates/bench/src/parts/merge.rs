@@ -29,7 +29,7 @@ pub struct MergedRun {
     pub facts: RunFacts,
 }
 
-/// Forms one run of the records of several parts, and writes the histograms of all into a file. Parts of `parts` that
+/// Merges the records of several parts to one run, and writes the histograms of all into a file. Parts of `parts` that
 /// are missing make the run broken off.
 ///
 /// # Errors

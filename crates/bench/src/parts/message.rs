@@ -151,7 +151,7 @@ pub enum Received {
     Piece(Vec<u8>),
 }
 
-/// Receives a message or a piece of a file of at most `bytes_max` bytes.
+/// Reads a message or a piece of a file of at most `bytes_max` bytes.
 ///
 /// This must not be cancelled between two calls: a message would be lost in part.
 ///
@@ -180,7 +180,7 @@ pub async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes_max: u32) -> R
     }
 }
 
-/// Receives a message that is no piece of a file.
+/// Reads a message that is no piece of a file.
 ///
 /// # Errors
 ///

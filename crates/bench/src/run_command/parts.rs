@@ -97,7 +97,7 @@ fn coordinate(play: &PlayOptions, options: &PartOptions, run: &PreparedRun, addr
     })
 }
 
-/// Receives the records of the other parts, and writes one report.
+/// Reads the records of the other parts, and writes one report.
 async fn finish_coordinator(place: &RunPlace<'_>, ended: EndedRun, parts: Parts) -> Result<ExitCode> {
     let RunPlace { directory, .. } = *place;
     let run = &ended.run;

@@ -84,7 +84,7 @@ async fn answer(
     stream.send_trailers(trailers)
 }
 
-/// Receives a request to its end.
+/// Reads a request to its end.
 async fn drop_body(mut body: RecvStream) -> Result<(), h2::Error> {
     while let Some(piece) = body.data().await {
         let length = piece?.len();
