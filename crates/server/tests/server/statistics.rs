@@ -40,6 +40,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         sessions,
         mail_counters: Arc::default(),
         replication_counters: Arc::default(),
+        native: Arc::default(),
         updater: Arc::new(ViewUpdater::new(instance)),
         http: Vec::new(),
         shutdown: Shutdown::new(),
