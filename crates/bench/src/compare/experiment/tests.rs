@@ -63,7 +63,7 @@ fn judged_rows_are_verbs_of_the_workload_or_rows_of_a_run() {
 #[test]
 fn names_are_found_and_near_ones_are_suggested() {
     assert!(matches!(find("attachment-store"), Ok(Found::Experiment(_))));
-    assert!(matches!(find("read-ahead"), Ok(Found::Waiting(_))));
+    assert!(matches!(find("log-styles"), Ok(Found::Waiting(_))));
     assert!(matches!(find("huffman"), Ok(Found::Note(_))));
     assert_eq!(find("atachment-store"), Err(Some("attachment-store")));
     assert_eq!(find("nothing at all"), Err(None));
