@@ -39,7 +39,9 @@ pub(super) fn execute(instance: &Instance, request: &CopyRequest, report: &mut P
         };
         let began = instance.clock.monotonic();
         let copied = copy(instance, &source, new, &mut |progress: CopyProgress| {
-            let CopyProgress { notes: done, total, .. } = progress;
+            let CopyProgress { notes, total, is_complete, .. } = progress;
+            // All notes are counted before their other records are copied, and the last step is reported once.
+            let done = if is_complete { total } else { notes.min(total.saturating_sub(1)) };
             report_step(report, Progress { step: step.clone(), done, total: Some(total), unit: Unit::Notes })
         });
         let copied = copied.map_err(|failure| with_copies(failure, copies))?;
