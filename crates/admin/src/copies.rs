@@ -2,7 +2,8 @@
 //!
 //! All destinations are checked before the first copy begins. A destination that is the mail file of a person gets this
 //! person as its owner; `docs/database-copies.md` says what follows from that. The copies are made one after the other,
-//! each of a snapshot of its own, and each is complete or does not exist.
+//! each of a snapshot of its own, and each is complete or does not exist. Owner, options and access control list of a
+//! copy are those of the moment at which it begins, because hundreds of copies take a while.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,16 +30,16 @@ pub(super) fn execute(instance: &Instance, request: &CopyRequest, report: &mut P
     let mut documents = 0;
     let mut copies: u64 = 0;
     for (number, plan) in (1..).zip(&plans) {
-        let Some(new) = &plan.new else {
+        if !plan.is_missing {
             rows.push(plan.row("skipped", CopyProgress::default(), Duration::ZERO));
             continue;
-        };
+        }
         let step = match plans.len() {
             1 => format!("copying to {}", plan.path),
             count => format!("copying to {} ({number} of {count})", plan.path),
         };
         let began = instance.clock.monotonic();
-        let copied = copy(instance, &source, new, &mut |progress: CopyProgress| {
+        let copied = copy(instance, request, &source, plan, &mut |progress: CopyProgress| {
             let CopyProgress { notes, total, is_complete, .. } = progress;
             // All notes are counted before their other records are copied, and the last step is reported once.
             let done = if is_complete { total } else { notes.min(total.saturating_sub(1)) };
@@ -69,8 +70,8 @@ struct Plan {
     path: String,
     /// The owner of the copy.
     owner: Name,
-    /// The copy, or `None` if there is one already.
-    new: Option<NewCopy>,
+    /// There is no copy yet.
+    is_missing: bool,
 }
 
 impl Plan {
@@ -98,11 +99,10 @@ fn plan(instance: &Instance, request: &CopyRequest, source: &Access<level::Manag
         let origin = if request.resume { instance.databases.copy_origin(path)? } else { None };
         let is_there = origin.is_some_and(|origin| origin.source == source.database().number());
         let new = new_copy(instance, request, source, path)?;
-        let owner = new.owner.clone();
         if !is_there {
             instance.databases.check_copy(source, &new).map_err(|error| destination_error(error, request))?;
         }
-        plans.push(Plan { path: path.clone(), owner, new: (!is_there).then_some(new) });
+        plans.push(Plan { path: path.clone(), owner: new.owner, is_missing: !is_there });
     }
     Ok(plans)
 }
@@ -184,13 +184,19 @@ fn replace_owner(acl: &mut Acl, old: &Name, new: &Name) {
 /// Makes a copy, and reports its progress.
 fn copy(
     instance: &Instance,
+    request: &CopyRequest,
     source: &Access<level::Manager>,
-    new: &NewCopy,
+    plan: &Plan,
     report: &mut dyn FnMut(CopyProgress) -> Result<(), AdminError>,
 ) -> Result<CopyProgress, AdminError> {
     let holder = |path: &str| instance.directory.mail_file_holder(path);
-    let before = holder(&new.path)?.map(|person| person.name.clone());
-    let mut running = DatabaseCopy::begin(&instance.databases, source, new)?;
+    let given_away = || AdminError::Refused(format!("{} was given to another person meanwhile", plan.path));
+    let before = holder(&plan.path)?.map(|person| person.name.clone());
+    let new = new_copy(instance, request, source, &plan.path)?;
+    if new.owner != plan.owner {
+        return Err(given_away());
+    }
+    let mut running = DatabaseCopy::begin(&instance.databases, source, &new)?;
     let mut progress = CopyProgress::default();
     while !progress.is_complete {
         progress = running.step()?;
@@ -201,7 +207,7 @@ fn copy(
     if holder(&new.path)?.map(|person| person.name.clone()) != before {
         drop(database);
         instance.databases.database_delete(&open(instance, &new.path)?)?;
-        return Err(AdminError::Refused(format!("{} was given to another person meanwhile", new.path)));
+        return Err(given_away());
     }
     Ok(progress)
 }

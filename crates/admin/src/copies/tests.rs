@@ -205,6 +205,26 @@ fn a_copy_that_is_interrupted_leaves_the_complete_ones() {
     assert_eq!(states(&run(&sample, rest).expect("the rest")), ["skipped", "copied"]);
 }
 
+/// The path of a later copy becomes the mail file of a person while an earlier copy is made.
+#[test]
+fn a_destination_that_is_given_away_meanwhile_is_not_replaced() {
+    let sample = Sample::new();
+    append(&sample, "mail/ann.nsf", "INBOX", 1);
+    let both = DbRequest::Copy(request("mail/ann.nsf", &["mail/bob.nsf", "mail/zoe.nsf"]));
+    let refused = crate::execute(&sample.instance, Request::Db(both), &mut |progress| {
+        if progress.step.contains("bob")
+            && sample.instance.directory.mail_file_holder("mail/zoe.nsf").is_ok_and(|holder| holder.is_none())
+        {
+            let zoe = directory::NewUser::new("zoe@acme.test");
+            sample.instance.directory.user_add(&zoe).expect("it is free");
+        }
+        ControlFlow::Continue(())
+    });
+    let text = refused.expect_err("it belongs to another person now").to_string();
+    assert!(text.contains("mail/zoe.nsf was given to another person meanwhile"), "{text}");
+    assert!(!sample.instance.databases.database_exists("mail/zoe.nsf").expect("a lookup"));
+}
+
 #[test]
 fn the_owner_is_replaced_in_the_access_control_list() {
     let acl = |names: &[(&str, AclLevel)]| Acl {
