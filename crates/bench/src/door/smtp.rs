@@ -142,7 +142,9 @@ impl SmtpConnection {
         } else {
             return Err(CallError::kept("smtp-no-login", "the server offers neither PLAIN nor LOGIN"));
         };
-        if reply.is_positive() { Ok(()) } else { Err(reply.refusal("AUTH")) }
+        // A server may repeat the command, which has the password.
+        let refused = || CallError::kept(format!("smtp-{}", reply.code), format!("AUTH: {}", reply.code));
+        if reply.is_positive() { Ok(()) } else { Err(refused()) }
     }
 
     /// Sends a message.

@@ -90,6 +90,11 @@ impl PlanAction {
         self.user
     }
 
+    /// Returns the number of the users of the run.
+    pub fn users(&self) -> u64 {
+        self.plan.users()
+    }
+
     /// Returns the repetition in the iteration, from 0.
     pub fn repetition(&self) -> u64 {
         self.repetition

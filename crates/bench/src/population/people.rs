@@ -44,16 +44,17 @@ impl UserNames {
         self.after.rsplit('@').next().unwrap_or_default()
     }
 
-    /// Returns the number of the user to whom an address belongs, if it is one of the run: alone, or within `<` and `>`
-    /// after a name.
-    pub fn number_of(&self, address: &str) -> Option<u64> {
-        let address = match address.rsplit_once('<') {
-            Some((_, address)) => address.split('>').next()?,
+    /// Returns the number of the user to whom an address belongs, if it is one of the `users` of the run: alone, or
+    /// within `<` and `>` after a name. A list of addresses belongs to nobody.
+    pub fn number_of(&self, address: &str, users: u64) -> Option<u64> {
+        let address = match address.trim().split_once('<') {
+            Some((name, _)) if name.contains('@') => return None,
+            Some((_, address)) => address.strip_suffix('>')?,
             None => address,
         };
         let number = address.trim().strip_prefix(&self.before)?.strip_suffix(&self.after)?;
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
-        number.parse().ok().filter(|_| is_number)
+        number.parse().ok().filter(|number| is_number && *number <= users)
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
         let names = UserNames::parse("mail{}@bench.test").expect("a pattern");
         assert_eq!(names.address(17), "mail17@bench.test");
         assert_eq!(names.domain(), "bench.test");
-        let check = |address, expected| assert_eq!(names.number_of(address), expected, "{address:?}");
+        let check = |address, expected| assert_eq!(names.number_of(address, 99), expected, "{address:?}");
         check("mail17@bench.test", Some(17));
         check("Mail 17 <mail17@bench.test>", Some(17));
         for other in
@@ -109,6 +110,10 @@ mod tests {
             check(other, None);
         }
         check("mail99999999999999999999@bench.test", None);
+        check("mail99@bench.test", Some(99));
+        check("mail100@bench.test", None);
+        check("x@outside.example, <mail17@bench.test>", None);
+        check("<mail17@bench.test>, <mail18@bench.test>", None);
     }
 
     #[test]

@@ -57,8 +57,14 @@ impl StepContext<'_> {
             return Ok(StepOutcome::Skipped);
         }
         let command = Command::new("UID FETCH").words(&format!("{} BODY.PEEK[{section}]", row.uid));
-        self.connection.call(self.count, command).await?;
-        Ok(DONE)
+        let name = format!("BODY[{section}]");
+        let mut is_found = false;
+        let each = |response| {
+            let values = fetched(&response).map(|(_, values)| values).filter(|values| uid_of(values) == Some(row.uid));
+            is_found |= values.is_some_and(|values| value_of(values, &name).is_some());
+        };
+        self.connection.call_with(self.count, command, each).await?;
+        Ok(if is_found { DONE } else { StepOutcome::Skipped })
     }
 
     /// Returns the message of the step.

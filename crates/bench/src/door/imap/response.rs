@@ -164,7 +164,8 @@ pub(super) async fn read(connection: &mut LineConnection) -> Result<Response, Ca
 }
 
 fn is_search(line: &[u8]) -> bool {
-    line.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"* SEARCH"))
+    let Some((begin, rest)) = line.split_at_checked(8) else { return false };
+    begin.eq_ignore_ascii_case(b"* SEARCH") && rest.first().is_none_or(|next| b" \r".contains(next))
 }
 
 /// Returns the length of the literal that is announced at the end of a response.

@@ -15,7 +15,8 @@ impl StepContext<'_> {
     pub(super) async fn reply(&mut self, of: Document, size: &Size, copy: bool) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.as_ref().filter(|last| last.row == row);
-        let sender = answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?));
+        let sender =
+            answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?, self.action.users()));
         let answered = answered.filter(|last| is_line(&last.subject)).map(|last| Answered {
             subject: last.subject.clone(),
             text: String::new(),

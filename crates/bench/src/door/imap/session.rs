@@ -99,7 +99,9 @@ pub(super) async fn log_in(
     }
     if !connection.is_authenticated {
         let login = settings.names.address(user);
-        authenticate(&mut connection, count, [&login, &settings.password]).await.map_err(lost)?;
+        // A server may repeat the command, which has the password.
+        let without_text = |error: CallError| CallError { text: format!("the login: {}", error.code), ..lost(error) };
+        authenticate(&mut connection, count, [&login, &settings.password]).await.map_err(without_text)?;
     }
     if connection.capabilities.is_none() {
         connection.call(count, Command::new("CAPABILITY")).await.map_err(lost)?;

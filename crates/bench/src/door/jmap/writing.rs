@@ -71,7 +71,7 @@ impl StepContext<'_> {
         let Some(id) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.clone().filter(|last| last.id == id);
         let from = answered.as_ref().and_then(|last| last.from.as_deref());
-        let sender = from.and_then(|from| self.settings.names.number_of(from));
+        let sender = from.and_then(|from| self.settings.names.number_of(from, self.action.users()));
         let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
         let quoted = answered.as_ref().map(|last| Answered {
             subject: last.subject.clone(),

@@ -92,7 +92,8 @@ impl StepContext<'_> {
         let LoadedPage { page, target } = self.session.visit(self.count, reply).await?;
         let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
         let mut filled = form.fill();
-        let is_user = filled.value("to").is_some_and(|to| self.settings.names.number_of(to).is_some());
+        let is_user =
+            filled.value("to").is_some_and(|to| self.settings.names.number_of(to, self.action.users()).is_some());
         if !is_user {
             filled.set("to", &self.addresses(&self.action.recipients(1)))?;
         }
