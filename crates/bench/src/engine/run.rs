@@ -269,8 +269,11 @@ impl<U: UserSource, W: Write> Run<U, W> {
             };
             match self.decide(&border) {
                 Decision::Continue => {}
-                // The other parts may have taken so long that steps of the interval have begun.
-                Decision::Measure(interval) if interval.start <= self.context.now() => return Ok(RunEnd::BrokenOff),
+                // The other parts may have taken so long that steps of the interval have begun. A driver that is alone
+                // and late is found by its lateness.
+                Decision::Measure(interval) if self.has_other_parts() && interval.start <= self.context.now() => {
+                    return Ok(RunEnd::BrokenOff);
+                }
                 Decision::Measure(interval) => {
                     self.recorder.measure(&interval);
                     if is_last {
@@ -283,6 +286,10 @@ impl<U: UserSource, W: Write> Run<U, W> {
                 Decision::NotSteady => return Ok(RunEnd::NotSteady),
             }
         }
+    }
+
+    fn has_other_parts(&self) -> bool {
+        self.settings.share.parts() > 1
     }
 
     /// Closes the sample that ends at the next border, and observes the server.

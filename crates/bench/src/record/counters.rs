@@ -148,7 +148,8 @@ impl ErrorCounts {
             OTHER_CODE.clone_into(&mut key.1);
         }
         let first = || ErrorCount { count: 0, first: truncated(text, ERROR_TEXT_BYTES_MAX).to_owned() };
-        self.by_code.entry(key).or_insert_with(first).count += count;
+        let errors = self.by_code.entry(key).or_insert_with(first);
+        errors.count = errors.count.saturating_add(count);
     }
 }
 

@@ -199,7 +199,7 @@ impl HistogramSet {
 
     /// Adds times that were above the maximum in another part.
     pub fn add_cut(&mut self, count: u64) {
-        self.cut += count;
+        self.cut = self.cut.saturating_add(count);
     }
 
     /// Returns the number of times that were above the maximum.

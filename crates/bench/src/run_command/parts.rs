@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -196,6 +196,8 @@ fn hello(run: &PreparedRun, token: String) -> Result<Hello> {
 fn write_token(path: &Path, token: &str) -> Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // The mode of the creation does not concern a file that was there before.
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
     writeln!(file, "{token}")?;
     Ok(())
 }

@@ -256,10 +256,12 @@ impl PlaySession<'_> {
         }
         let start = self.or_interrupted(parts.start()).await.ok_or("broken off before the start signal")??;
         let (sender, stop) = watch::channel(StopRequest::None);
+        // A part that has joined may be on another machine. The coordinator observes the server.
+        let is_observer = !matches!(parts, Parts::Joined(_));
         let stage = Stage {
             server: open.server.as_mut(),
-            processes: open.target.processes.clone(),
-            metrics: open.target.metrics.clone(),
+            processes: if is_observer { open.target.processes.clone() } else { Vec::new() },
+            metrics: open.target.metrics.clone().filter(|_| is_observer),
             disk: facts::data_disk(&open.target),
             traffic,
             parts,
