@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use base::sync::Mutex;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -99,8 +99,8 @@ pub struct StubServer {
     address: SocketAddr,
     certificate: String,
     shared: Arc<Shared>,
-    /// Accepts connections and owns their tasks. It is aborted with this field.
-    task: JoinHandle<()>,
+    /// Accepts connections and owns their tasks. It ends with this field.
+    _tasks: JoinSet<()>,
 }
 
 impl StubServer {
@@ -122,8 +122,9 @@ impl StubServer {
             connections: AtomicU64::new(0),
             peers: Mutex::default(),
         });
-        let task = tokio::spawn(connection::accept_all(listener, acceptor, Arc::clone(&shared)));
-        Ok(Self { address, certificate, shared, task })
+        let mut tasks = JoinSet::new();
+        tasks.spawn(connection::accept_all(listener, acceptor, Arc::clone(&shared)));
+        Ok(Self { address, certificate, shared, _tasks: tasks })
     }
 
     /// Returns the address.
@@ -149,12 +150,6 @@ impl StubServer {
     /// Returns the number of calls that were answered or are being answered.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for StubServer {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

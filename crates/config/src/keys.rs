@@ -228,19 +228,19 @@ configuration! {
         /// unless memory is scarce.
         write_buffer: AutoSize = "auto" in ["12MiB", "64GiB"];
         /// Compression of documents and designs (the tables `summary` and `body`), as they are written and rewritten.
-        /// Data that is there stays readable; `doublet db compact` rewrites it. `auto`: LZ4, and Zstandard for data that
-        /// has not changed for some time.
+        /// Data that is there stays readable; `doublet db compact` rewrites it. `auto`: LZ4, and Zstandard for data
+        /// that has not changed for some time.
         document_compression: TableCodec = "auto";
         /// Compression of the indexes of views and folders (the tables `view`, `tree` and `viewback`), likewise.
         index_compression: TableCodec = "auto";
-        /// Number of bytes that a scan of the store reads ahead. `auto`: nothing at first, and up to 256 KiB while a scan
-        /// continues.
+        /// Number of bytes that a scan of the store reads ahead. `auto`: nothing at first, and up to 256 KiB while a
+        /// scan continues.
         read_ahead: AutoSize = "auto" in ["8KiB", "16MiB"];
         /// Maximum number of the store's table files that stay open. Lowered at the start if the system allows too few
         /// open files and sockets.
         open_files: u64 = "512" in ["64", "100000"];
-        /// Number of open databases above which those that are not in use are closed (NSF_DbCache_MaxEntries). The others
-        /// that are not in use are closed every `tasks.idle_databases`.
+        /// Number of open databases above which those that are not in use are closed (NSF_DbCache_MaxEntries). The
+        /// others that are not in use are closed every `tasks.idle_databases`.
         open_databases: u64 = "10000" in ["1", "1000000"];
         /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
         /// or start without the lost changes (`drop-tail`) if there is no backup to restore.
@@ -252,8 +252,8 @@ configuration! {
     blobs: BlobKeys {
         /// Size from which a part is stored separately from its message.
         threshold: ByteSize = "4KiB" in ["256B", "1GiB"];
-        /// Stores parts of new messages decoded (from base64 or quoted-printable) where the message can be restored byte
-        /// for byte, so that an attachment is the same content in all messages. `false`: as they were sent.
+        /// Stores parts of new messages decoded (from base64 or quoted-printable) where the message can be restored
+        /// byte for byte, so that an attachment is the same content in all messages. `false`: as they were sent.
         decode: bool = "true";
         /// Encrypts new content at rest. Encryption cannot be switched off again: the store then opens only with its
         /// key.
@@ -264,8 +264,8 @@ configuration! {
         key_file: OptionalPath = "";
         /// Time that content is kept after its last reference has been removed.
         grace: ConfigDuration = "1w" in ["0s", "52w"];
-        /// The codec with which new content is compressed. Content that is there stays readable. `lz4` cannot be combined
-        /// with `encryption`.
+        /// The codec with which new content is compressed. Content that is there stays readable. `lz4` cannot be
+        /// combined with `encryption`.
         codec: BlobCodec = "zstd";
         /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];

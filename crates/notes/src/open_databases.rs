@@ -2,8 +2,8 @@
 //!
 //! An open database stays in memory as long as anything uses it. One that is not in use stays, too, because it is
 //! probably opened again: mail arrives, a client polls. If there are too many, those whose last opening is the longest
-//! time ago are closed. They are closed in groups, so that a server with more databases in use than the maximum does not
-//! look for others at each opening.
+//! time ago are closed. They are closed in groups, so that a server with more databases in use than the maximum does
+//! not look for others at each opening.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -41,7 +41,7 @@ struct Member {
     /// Half the shortest round trip.
     one_way: Duration,
     /// When its counts came last.
-    heard: Instant,
+    last_message: Instant,
     /// The part has ended, or its connection is broken.
     is_gone: bool,
 }
@@ -109,7 +109,7 @@ impl Coordinator {
         }
         let start = Instant::now() + START_DELAY;
         for member in &mut self.members {
-            member.heard = start;
+            member.last_message = start;
             let left = start.saturating_duration_since(Instant::now() + member.one_way);
             let in_us = crate::report::model::micros(left);
             let sent = message::send(&mut member.writer, &Message::Start { in_us }).await;
@@ -146,7 +146,7 @@ impl Coordinator {
             writer,
             messages,
             one_way: Duration::ZERO,
-            heard: Instant::now(),
+            last_message: Instant::now(),
             is_gone: false,
         })
     }
@@ -186,7 +186,7 @@ impl Coordinator {
                     sum.connected += counts.connected;
                     sum.iterated += counts.iterated;
                 }
-                Ok(None) if member.heard.elapsed() < silence_max && patience < SILENCE_MAX => {}
+                Ok(None) if member.last_message.elapsed() < silence_max && patience < SILENCE_MAX => {}
                 Ok(None) | Err(_) => member.is_gone = true,
             }
         }
@@ -241,7 +241,7 @@ impl Member {
                 return Err(MessageError::Unexpected("before the end of the run"));
             };
             let counts = border(&message).ok_or(MessageError::Unexpected("not the counts of a border"))?;
-            self.heard = Instant::now();
+            self.last_message = Instant::now();
             if counts.at >= at {
                 return Ok(Some(counts));
             }

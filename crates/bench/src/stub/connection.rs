@@ -1,12 +1,18 @@
 //! The connections of a stub server, and their calls.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::{Builder, SendResponse};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::http::{HeaderMap, HeaderValue, Request, Response};
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -40,55 +46,63 @@ pub(super) async fn accept_all(listener: TcpListener, acceptor: TlsAcceptor, sha
 async fn serve(socket: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let stream = acceptor.accept(socket).await?;
-    let mut builder = Builder::new();
+    let mut builder = Builder::new(TokioExecutor::new());
     builder.max_concurrent_streams(CALLS_MAX);
-    builder.initial_window_size(CALL_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    let mut connection = builder.handshake::<_, Bytes>(stream).await.map_err(io::Error::other)?;
-    let mut calls = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = connection.accept() => match accepted {
-                Some(Ok((request, respond))) => {
-                    calls.spawn(answer(request, respond, Arc::clone(&shared)));
-                }
-                Some(Err(error)) => return Err(io::Error::other(error)),
-                None => return Ok(()),
-            },
-            Some(_) = calls.join_next() => {}
-        }
-    }
+    builder.initial_stream_window_size(CALL_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
+    builder.serve_connection(TokioIo::new(stream), service).await.map_err(io::Error::other)
 }
 
 /// Answers a call. An error means that the client has ended it.
-async fn answer(
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-    shared: Arc<Shared>,
-) -> Result<(), h2::Error> {
-    let mut response = Response::new(());
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Reply>, hyper::Error> {
+    let reply = shared.replies.of(request.uri().path());
+    let mut response = Response::new(Reply { message: None, trailers: None });
     response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
-    let Some(reply) = shared.replies.of(request.uri().path()) else {
+    let Some(message) = reply else {
         response.headers_mut().insert("grpc-status", HeaderValue::from_static(UNIMPLEMENTED));
-        respond.send_response(response, true)?;
-        return Ok(());
+        return Ok(response);
     };
     drop_body(request.into_body()).await?;
     let time = shared.begin_call();
     if !time.is_zero() {
         sleep(time).await;
     }
-    let mut stream = respond.send_response(response, false)?;
-    stream.send_data(reply, false)?;
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    stream.send_trailers(trailers)
+    *response.body_mut() = Reply { message: Some(message), trailers: Some(trailers) };
+    Ok(response)
 }
 
 /// Reads a request to its end.
-async fn drop_body(mut body: RecvStream) -> Result<(), h2::Error> {
-    while let Some(piece) = body.data().await {
-        let length = piece?.len();
-        body.flow_control().release_capacity(length)?;
+async fn drop_body(mut body: Incoming) -> Result<(), hyper::Error> {
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        frame?;
     }
     Ok(())
+}
+
+/// A reply: a message, and the status of the call.
+struct Reply {
+    message: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = match self.message.take() {
+            Some(message) => Some(Frame::data(message)),
+            None => self.trailers.take().map(Frame::trailers),
+        };
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.message.is_none() && self.trailers.is_none()
+    }
 }

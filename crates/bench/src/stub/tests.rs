@@ -145,8 +145,9 @@ async fn a_driver_that_is_throttled_is_not_valid() {
     let options = RunOptions { users: Some(vec![5]), speedup: SPEEDUP, ..RunOptions::default() };
     let run = prepared(POLLS, options);
     let throttle = tokio::spawn(async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
         loop {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            ticks.tick().await;
             tokio::time::advance(Duration::from_millis(30)).await;
         }
     });

@@ -2,8 +2,8 @@
 //!
 //! [`split`] divides a message into segments: bytes that stay in place, and bodies of leaf parts that are large enough
 //! to be stored separately. These bodies are decoded where this can be reversed exactly, unless the operator wants them
-//! as they were sent. The same attachment then has the same content, independent of its message and its line wrapping. The [`Skeleton`] holds the small bytes and, for
-//! each part, the identifier of its content and the way to encode it.
+//! as they were sent. The same attachment then has the same content, independent of its message and its line wrapping.
+//! The [`Skeleton`] holds the small bytes and, for each part, the identifier of its content and the way to encode it.
 //!
 //! Storage is lossless by construction. [`split`] stores a body decoded only if encoding it again yields exactly the
 //! same bytes; otherwise it stores the body unchanged. Reading a range requests only the contents that it overlaps. Of

@@ -147,7 +147,7 @@ fn attachments_of_all_codecs_are_read_with_each_of_them() {
 }
 
 #[test]
-fn a_scan_reads_ahead_as_far_as_it_is_told() {
+fn a_scan_reads_ahead_as_far_as_the_setting_says() {
     let read_ahead = |read_ahead_bytes| {
         let folder = folder();
         // The content cannot be in the cache of blocks.
@@ -165,6 +165,7 @@ fn a_scan_reads_ahead_as_far_as_it_is_told() {
         let metrics = store.engine().metrics();
         metrics.iter().find(|(name, _)| name == "read-ahead-bytes").expect("it is measured").1
     };
-    let (little, much) = (read_ahead(Some(64 << 10)), read_ahead(Some(1 << 20)));
+    let little = read_ahead(Some(64 << 10));
+    let much = read_ahead(Some(1 << 20));
     assert!(much > 2 * little, "{little} {much}");
 }
