@@ -149,14 +149,24 @@ impl StepContext<'_> {
     /// Reads the texts of documents by the hashes that notes for replication have. The server names contents otherwise
     /// in items, unless a document was deleted meanwhile.
     async fn read_hashed_texts(&mut self, documents: &mut [&mut ReadDocument]) -> Result<(), CallError> {
-        let with_texts: Vec<Vec<u8>> =
-            documents.iter().filter(|one| has_text(one)).map(|one| one.row.unid.to_vec()).collect();
+        let with_texts: Vec<_> = documents.iter().filter(|one| has_text(one)).map(|one| one.row.unid).collect();
         if with_texts.is_empty() {
             return Ok(());
         }
+        self.find_hashes(documents, &with_texts).await?;
+        self.read_contents(&texts(documents)).await?;
+        Ok(())
+    }
+
+    /// Replaces the parts of documents by those that their notes for replication have.
+    pub(super) async fn find_hashes(
+        &mut self,
+        documents: &mut [&mut ReadDocument],
+        unids: &[[u8; 16]],
+    ) -> Result<(), CallError> {
         let request = v1::ReadReplicaNotesRequest {
             database: self.database(),
-            unids: with_texts,
+            unids: unids.iter().map(|unid| unid.to_vec()).collect(),
             ..v1::ReadReplicaNotesRequest::default()
         };
         let mut stub = self.session.client().replication();
@@ -170,7 +180,6 @@ impl StepContext<'_> {
                 document.set_parts(parts);
             }
         }
-        self.read_contents(&texts(documents)).await?;
         Ok(())
     }
 }

@@ -6,9 +6,9 @@ use client::v1::item_selection::Extent;
 use super::documents::Mark;
 use super::items::{note_key, read_document};
 use super::memory::{FileOfDocument, ReadDocument, Row};
-use super::message_parts::{SKELETON_ITEM, separate_parts};
+use super::message_parts::{ContentId, SKELETON_ITEM, separate_parts};
 use super::session::CallError;
-use super::{DONE, StepContext, StepOutcome, StepResult};
+use super::{DONE, NOT_FOUND, StepContext, StepOutcome, StepResult};
 use crate::workload::NoteRead;
 use crate::workload::action::{Action, Document};
 
@@ -53,16 +53,12 @@ impl StepContext<'_> {
             _ => self.memory.last.clone(),
         };
         let number = self.action.attachment().unwrap_or(0) as usize;
-        let Some((row, file)) = document.and_then(|document| Some((document.row, document.files.get(number)?.clone())))
-        else {
-            return Ok(StepOutcome::Skipped);
-        };
-        let file_name = match file {
-            FileOfDocument::Named(name) => name,
-            FileOfDocument::Part(content) => {
-                self.read_contents(&[(row.unid, content)]).await?;
-                return Ok(DONE);
-            }
+        let Some(document) = document else { return Ok(StepOutcome::Skipped) };
+        let row = document.row;
+        let file_name = match document.files.get(number) {
+            None => return Ok(StepOutcome::Skipped),
+            Some(FileOfDocument::Named(name)) => name.clone(),
+            Some(FileOfDocument::Part(content)) => return self.read_part(*content, document, number).await,
         };
         let request = v1::ReadAttachmentRequest {
             database: self.database(),
@@ -73,6 +69,27 @@ impl StepContext<'_> {
         let mut stub = self.session.client().notes();
         let chunks = self.session.call(self.count, stub.read_attachment(request)).await?;
         self.drain(chunks).await?;
+        Ok(DONE)
+    }
+
+    /// Reads an attachment of a message that has arrived. The server leaves out a content that it names otherwise in
+    /// items, so its hash is looked up then.
+    async fn read_part(&mut self, content: ContentId, mut document: ReadDocument, number: usize) -> StepResult {
+        let unid = document.row.unid;
+        if self.read_contents(&[(unid, content)]).await? > 0 {
+            return Ok(DONE);
+        }
+        self.find_hashes(&mut [&mut document], &[unid]).await?;
+        let read = match document.files.get(number) {
+            Some(FileOfDocument::Part(content)) => self.read_contents(&[(unid, *content)]).await?,
+            _ => 0,
+        };
+        if read == 0 {
+            return Err(CallError::kept(NOT_FOUND, "the server has not sent the attachment"));
+        }
+        if let Some(last) = self.memory.last.as_mut().filter(|last| last.row == document.row) {
+            *last = document;
+        }
         Ok(DONE)
     }
 
