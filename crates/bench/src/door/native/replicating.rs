@@ -28,12 +28,21 @@ const CATEGORIES_ITEM: &str = "Categories";
 impl StepContext<'_> {
     /// Brings the changes of the replica, and receives those of the server.
     pub(super) async fn replicate(&mut self) -> StepResult {
-        let Some(mut replica) = self.replica.take() else {
+        let Some(replica) = self.replica.as_mut() else {
             return Err(CallError::kept("no-replica", "the user has no local replica"));
         };
-        let replicated = self.replicate_with(&mut replica).await;
-        *self.replica = Some(replica);
-        replicated.map(|()| DONE)
+        // The replica stays where it is: a step that takes too long is dropped while it waits.
+        let mut step = StepContext {
+            settings: self.settings,
+            workplace: self.workplace,
+            session: self.session,
+            memory: self.memory,
+            replica: &mut None,
+            action: self.action,
+            count: self.count,
+        };
+        step.replicate_with(replica).await?;
+        Ok(DONE)
     }
 
     async fn replicate_with(&mut self, replica: &mut LocalReplica) -> Result<(), CallError> {
