@@ -182,6 +182,15 @@ impl LocalReplica {
         has_capacity
     }
 
+    /// Removes the first changes of a kind, which were brought or refused.
+    pub(super) fn end_changes(&mut self, mut count: usize, is_ended: impl Fn(&ChangeKind) -> bool) {
+        self.changes.retain(|change| {
+            let ends = count > 0 && is_ended(&change.kind);
+            count -= usize::from(ends);
+            !ends
+        });
+    }
+
     /// Deletes a document. One that was never brought vanishes with its changes.
     fn delete(&mut self, time_us: i64, document: KnownDocument) -> bool {
         self.forget(&document.unid);
@@ -201,7 +210,8 @@ impl ChangeKind {
         }
     }
 
-    fn is_add(&self) -> bool {
+    /// Returns `true` if a document was added.
+    pub(super) fn is_add(&self) -> bool {
         matches!(self, Self::Add(_))
     }
 }
@@ -411,5 +421,19 @@ mod tests {
         }
         assert_eq!((replica.documents.len(), replica.changes.len()), (DOCUMENTS_MAX, DOCUMENTS_MAX));
         assert_eq!(replica.count, DOCUMENTS_MAX as u64 + 5);
+    }
+
+    #[test]
+    fn only_changes_that_were_brought_end() {
+        let mut replica = replica();
+        for unid in 1..=4 {
+            replica.learn(&inbox(unid));
+            let known = *replica.find(&[unid; 16]).expect("a document");
+            let kind = if unid == 2 { ChangeKind::Delete(known) } else { ChangeKind::Read(known) };
+            assert!(replica.change(1, kind));
+        }
+        replica.end_changes(2, |kind| matches!(kind, ChangeKind::Read(_)));
+        let left: Vec<_> = replica.changes.iter().map(|change| change.kind.unid()[0]).collect();
+        assert_eq!(left, [2, 4]);
     }
 }

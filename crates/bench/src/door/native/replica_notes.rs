@@ -1,6 +1,8 @@
 //! Versions of documents as local replicas bring them (docs/replication.md, "Local replicas"): their revisions, and the
 //! call that writes them.
 
+use std::collections::BTreeMap;
+
 use base::codec::Encoder;
 use client::v1;
 use client::v1::write_replica_notes_request::Part;
@@ -130,23 +132,37 @@ fn pieces(content: &[u8], index: u32) -> impl Iterator<Item = v1::ContentPiece> 
 impl Session {
     /// Brings versions of documents with their contents.
     ///
-    /// Fails with the code `refused` if the server refuses one of them. Those before it are written.
+    /// Fails with the code `refused` if the server refuses one of them. The others are written.
     pub(super) async fn write_versions(
         &self,
         count: &mut CallCount,
         versions: Vec<v1::ReplicaNote>,
         contents: &[Vec<u8>],
     ) -> Result<(), CallError> {
+        let refused = self.bring_versions(count, versions, contents).await?;
+        first_refusal(refused).map_or(Ok(()), Err)
+    }
+
+    /// Brings versions of documents with their contents. Returns why versions were refused, by their index.
+    pub(super) async fn bring_versions(
+        &self,
+        count: &mut CallCount,
+        versions: Vec<v1::ReplicaNote>,
+        contents: &[Vec<u8>],
+    ) -> Result<BTreeMap<usize, String>, CallError> {
         let pieces = (0..).zip(contents).flat_map(|(index, content)| pieces(content, index));
         let parts = [Part::Database(self.database())].into_iter().chain(pieces.map(Part::Content));
         let parts = parts.chain(versions.into_iter().map(Part::Note));
         let requests = client::request_stream(parts.map(|part| v1::WriteReplicaNotesRequest { part: Some(part) }));
         let reply = self.call(count, self.client().replication().write_replica_notes(requests)).await?;
-        match reply.notes.into_iter().find(|note| note.outcome() == Outcome::Refused) {
-            Some(refused) => Err(CallError::kept("refused", refused.refusal)),
-            None => Ok(()),
-        }
+        let refused = reply.notes.into_iter().enumerate().filter(|(_, note)| note.outcome() == Outcome::Refused);
+        Ok(refused.map(|(index, note)| (index, note.refusal)).collect())
     }
+}
+
+/// Returns the error of the first version that was refused.
+pub(super) fn first_refusal(refused: BTreeMap<usize, String>) -> Option<CallError> {
+    refused.into_values().next().map(|refusal| CallError::kept("refused", refusal))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use client::v1::value::Kind;
 use super::exchange::{ChangeList, Received, parts_of_changes};
 use super::items::{INBOX, summary_item, text_item};
 use super::local_replica::{AddedDocument, Change, ChangeKind, KnownDocument, LocalReplica, SEEN};
-use super::replica_notes::{Revision, content_id, first_version, next_version};
+use super::replica_notes::{Revision, content_id, first_refusal, first_version, next_version};
 use super::session::CallError;
 use super::{DONE, StepContext, StepResult};
 use crate::population::attachment::Attachment;
@@ -47,35 +47,24 @@ impl StepContext<'_> {
 
     async fn replicate_with(&mut self, replica: &mut LocalReplica) -> Result<(), CallError> {
         self.describe_replica(replica.server_state.clone()).await?;
-        if !replica.changes.is_empty() {
-            self.push(replica).await?;
-            replica.changes.clear();
-        }
+        let refusal = if replica.changes.is_empty() { None } else { self.push(replica).await? };
         replica.server_state = self.describe_replica(None).await?.position;
-        self.pull_changes(replica).await
+        self.pull_changes(replica).await?;
+        refusal.map_or(Ok(()), Err)
     }
 
-    /// Offers all changes, writes what the server lacks, and offers the folders of what was added.
-    async fn push(&mut self, replica: &mut LocalReplica) -> Result<(), CallError> {
+    /// Offers all changes, writes what the server lacks, and offers the folders of what was added. A change is removed
+    /// when its calls have ended, also if the server has refused it. Returns the first refusal.
+    async fn push(&mut self, replica: &mut LocalReplica) -> Result<Option<CallError>, CallError> {
         self.find_folders(replica).await?;
         let offered: Vec<v1::OfferedNote> =
             replica.changes.iter().filter_map(|change| offered(change, replica)).collect();
         self.offer(offered).await?;
-        self.write_added(replica).await?;
-        self.write_updates(replica).await?;
-        let stubs = replica.changes.iter().filter_map(|change| match &change.kind {
-            ChangeKind::Delete(known) => Some(stub(*known, change.time_us)),
-            _ => None,
-        });
-        let stubs: Vec<_> = stubs.collect();
-        for part in stubs.chunks(DOCUMENTS_PER_CALL_MAX) {
-            self.session.write_versions(self.count, part.to_vec(), &[]).await?;
-        }
-        let filed = replica.changes.iter().filter_map(|change| match &change.kind {
-            ChangeKind::Add(added) => filed(added, change.time_us, replica),
-            _ => None,
-        });
-        self.offer(filed.collect()).await
+        replica.changes.retain(|change| !matches!(change.kind, ChangeKind::Read(_) | ChangeKind::Move(..)));
+        let added = self.write_added(replica).await?;
+        let updated = self.write_updates(replica).await?;
+        let deleted = self.write_stubs(replica).await?;
+        Ok(added.or(updated).or(deleted))
     }
 
     /// Looks up the folders of the changes that are not known yet.
@@ -101,23 +90,45 @@ impl StepContext<'_> {
         Ok(())
     }
 
-    async fn write_added(&mut self, replica: &LocalReplica) -> Result<(), CallError> {
+    async fn write_added(&mut self, replica: &mut LocalReplica) -> Result<Option<CallError>, CallError> {
+        let mut refusal = None;
+        loop {
+            let (notes, contents) = self.next_added(replica);
+            let written = notes.len();
+            if written == 0 {
+                return Ok(refusal);
+            }
+            let refused = self.session.bring_versions(self.count, notes, &contents).await?;
+            let added: Vec<(AddedDocument, i64)> =
+                added(replica).take(written).map(|(one, at)| (one.clone(), at)).collect();
+            let mut filings = Vec::new();
+            for (index, (added, time_us)) in added.iter().enumerate() {
+                if refused.contains_key(&index) {
+                    replica.forget(&added.unid);
+                    continue;
+                }
+                filings.extend(filed(added, *time_us, replica));
+            }
+            self.offer(filings).await?;
+            replica.end_changes(written, ChangeKind::is_add);
+            refusal = refusal.or(first_refusal(refused));
+        }
+    }
+
+    /// Returns the first documents that were added, as many as are brought with one call, and their attachments.
+    fn next_added(&self, replica: &LocalReplica) -> (Vec<v1::ReplicaNote>, Vec<Vec<u8>>) {
         let mut notes = Vec::new();
         let mut contents = Vec::new();
         let mut bytes = 0;
-        for change in &replica.changes {
-            let ChangeKind::Add(added) = &change.kind else { continue };
+        for (added, time_us) in added(replica).take(DOCUMENTS_PER_CALL_MAX) {
             let (mut items, attachment) = self.added_items(&added.action);
-            let size = text_bytes(&items) + attachment.as_ref().map_or(0, |attachment| attachment.bytes.len());
-            if notes.len() == DOCUMENTS_PER_CALL_MAX || (bytes + size > CALL_BYTES_MAX && !notes.is_empty()) {
-                let contents = std::mem::take(&mut contents);
-                self.session.write_versions(self.count, std::mem::take(&mut notes), &contents).await?;
-                bytes = 0;
+            bytes += text_bytes(&items) + attachment.as_ref().map_or(0, |attachment| attachment.bytes.len());
+            if bytes > CALL_BYTES_MAX && !notes.is_empty() {
+                break;
             }
-            bytes += size;
             items.push(self.session.editor_item());
             items.extend(attachment.as_ref().map(file_item));
-            let first = first_version(added.unid, change.time_us, items);
+            let first = first_version(added.unid, time_us, items);
             notes.push(v1::ReplicaNote {
                 parent_unid: added.parent.map(|parent| parent.to_vec()).unwrap_or_default(),
                 content_ids: attachment.iter().map(|attachment| content_id(&attachment.bytes).to_vec()).collect(),
@@ -125,32 +136,58 @@ impl StepContext<'_> {
             });
             contents.extend(attachment.map(|attachment| attachment.bytes));
         }
-        if notes.is_empty() {
-            return Ok(());
-        }
-        self.session.write_versions(self.count, notes, &contents).await
+        (notes, contents)
     }
 
-    /// Reads the documents that got another category, and writes their new versions. Those that the server no longer
-    /// has are left out.
-    async fn write_updates(&mut self, replica: &mut LocalReplica) -> Result<(), CallError> {
-        let updates = replica.changes.iter().filter_map(|change| match &change.kind {
-            ChangeKind::Update(known, category) => Some((known.unid, category.clone(), change.time_us)),
-            _ => None,
-        });
-        let updates: Vec<_> = updates.collect();
-        for (unid, category, time_us) in updates {
-            let Some(note) = self.read_version(unid).await? else { continue };
-            let Some(parent) = Revision::of_proto(note.revision.clone()) else { continue };
-            let revision = parent.child(time_us.max(parent.time_us() + 1), tail(unid));
-            let mut note = note;
-            note.items.retain(|item| !item.name.eq_ignore_ascii_case(CATEGORIES_ITEM));
-            note.items.push(text_item(CATEGORIES_ITEM, &category));
-            self.session.write_versions(self.count, vec![next_version(note, parent, revision)], &[]).await?;
-            let known = replica.documents.iter_mut().find(|known| known.unid == unid);
+    async fn write_updates(&mut self, replica: &mut LocalReplica) -> Result<Option<CallError>, CallError> {
+        let is_update = |change: &Change| matches!(change.kind, ChangeKind::Update(..));
+        let mut refusal = None;
+        while let Some(index) = replica.changes.iter().position(is_update) {
+            let change = replica.changes[index].clone();
+            refusal = refusal.or(self.write_update(&change, replica).await?);
+            replica.changes.remove(index);
+        }
+        Ok(refusal)
+    }
+
+    /// Reads a document that got another category, and writes its new version. One that the server no longer has is
+    /// left out.
+    async fn write_update(
+        &mut self,
+        change: &Change,
+        replica: &mut LocalReplica,
+    ) -> Result<Option<CallError>, CallError> {
+        let ChangeKind::Update(KnownDocument { unid, .. }, category) = &change.kind else { return Ok(None) };
+        let Some(mut note) = self.read_version(*unid).await? else { return Ok(None) };
+        let Some(parent) = Revision::of_proto(note.revision.clone()) else { return Ok(None) };
+        let revision = parent.child(change.time_us.max(parent.time_us() + 1), tail(*unid));
+        note.items.retain(|item| !item.name.eq_ignore_ascii_case(CATEGORIES_ITEM));
+        note.items.push(text_item(CATEGORIES_ITEM, category));
+        let versions = vec![next_version(note, parent, revision)];
+        let refused = self.session.bring_versions(self.count, versions, &[]).await?;
+        if refused.is_empty() {
+            let known = replica.documents.iter_mut().find(|known| known.unid == *unid);
             known.into_iter().for_each(|known| known.revision = revision);
         }
-        Ok(())
+        Ok(first_refusal(refused))
+    }
+
+    async fn write_stubs(&mut self, replica: &mut LocalReplica) -> Result<Option<CallError>, CallError> {
+        let mut refusal = None;
+        loop {
+            let stubs = replica.changes.iter().filter_map(|change| match &change.kind {
+                ChangeKind::Delete(known) => Some(stub(*known, change.time_us)),
+                _ => None,
+            });
+            let stubs: Vec<_> = stubs.take(DOCUMENTS_PER_CALL_MAX).collect();
+            let written = stubs.len();
+            if written == 0 {
+                return Ok(refusal);
+            }
+            let refused = self.session.bring_versions(self.count, stubs, &[]).await?;
+            replica.end_changes(written, |kind| matches!(kind, ChangeKind::Delete(_)));
+            refusal = refusal.or(first_refusal(refused));
+        }
     }
 
     /// Reads the version of a document that the server has, if it has one that is not deleted.
@@ -178,10 +215,11 @@ impl StepContext<'_> {
                 let known = replica.find(&note.unid).map(|known| known.revision.to_proto());
                 !note.old && !note.truncated && (known.is_none() || known != note.revision)
             };
-            let wanted: Vec<v1::ListedNote> = page.iter().filter(|note| is_new(note)).cloned().collect();
-            page.iter().for_each(|note| replica.learn(note));
+            let (wanted, others): (Vec<_>, Vec<_>) = page.into_iter().partition(is_new);
+            others.iter().for_each(|note| replica.learn(note));
             for part in parts_of_changes(&wanted) {
                 self.receive(part, &mut received).await?;
+                part.iter().for_each(|note| replica.learn(note));
                 received.deleted.iter().for_each(|unid| replica.forget(unid));
             }
         }
@@ -199,6 +237,14 @@ impl ChangeKind {
             _ => None,
         }
     }
+}
+
+/// Returns the documents that were added, with their times.
+fn added(replica: &LocalReplica) -> impl Iterator<Item = (&AddedDocument, i64)> {
+    replica.changes.iter().filter_map(|change| match &change.kind {
+        ChangeKind::Add(added) => Some((added, change.time_us)),
+        _ => None,
+    })
 }
 
 /// Returns what is offered of a change: the revision that it has made, or marks and folders. The revision of an update
