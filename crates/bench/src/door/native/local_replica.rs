@@ -95,6 +95,8 @@ pub(super) struct LocalReplica {
     pub(super) count: u64,
     /// The changes that were not brought, in their order.
     pub(super) changes: Vec<Change>,
+    /// The revisions that were brought since the last list of changes was read to its end, at most [`DOCUMENTS_MAX`].
+    brought: BTreeMap<[u8; 16], Revision>,
     /// The first row of the next screen, from the newest document on.
     next_row: usize,
 }
@@ -117,6 +119,7 @@ impl LocalReplica {
             documents: VecDeque::new(),
             count: 0,
             changes: Vec::new(),
+            brought: BTreeMap::new(),
             next_row: 0,
         };
         let mut list = ChangeList::after(None);
@@ -132,7 +135,33 @@ impl LocalReplica {
         self.documents.iter().find(|document| document.unid[..] == *unid)
     }
 
-    /// Learns of a version that the server has. It becomes the newest document unless it is known.
+    /// Remembers that the replica has brought a revision. If there are too many, it will be received again. Deletions
+    /// are not remembered: the list does not say that they are some.
+    pub(super) fn bring(&mut self, unid: [u8; 16], revision: Revision) {
+        if self.brought.len() < DOCUMENTS_MAX || self.brought.contains_key(&unid) {
+            self.brought.insert(unid, revision);
+        }
+    }
+
+    /// Returns `true` if the replica lacks a version that the server has listed.
+    pub(super) fn lacks(&self, note: &v1::ListedNote) -> bool {
+        if note.old || note.truncated {
+            return false;
+        }
+        let Some(revision) = Revision::of_proto(note.revision.clone()) else { return true };
+        let brought = <[u8; 16]>::try_from(&note.unid[..]).ok().and_then(|unid| self.brought.get(&unid));
+        let known = self.find(&note.unid).map(|known| known.revision);
+        brought != Some(&revision) && known != Some(revision)
+    }
+
+    /// Ends a list of changes, with the position behind it.
+    pub(super) fn end_list(&mut self, position: Option<v1::ReplicaPosition>) {
+        self.position = position;
+        self.brought.clear();
+    }
+
+    /// Learns of a version that the server has. It becomes the newest document unless it is known, or is one of the
+    /// older documents, of which only the marks have changed.
     pub(super) fn learn(&mut self, note: &v1::ListedNote) {
         let revision = Revision::of_proto(note.revision.clone());
         let (Ok(unid), Some(revision)) = (<[u8; 16]>::try_from(&note.unid[..]), revision) else { return };
@@ -142,8 +171,10 @@ impl LocalReplica {
         }
         let is_set = |state: &v1::StateValue| state.set && state.name == Some(Name::Mark(SEEN));
         let new = KnownDocument { unid, revision, is_read: note.states.iter().any(is_set) };
+        let has_older = self.count > self.documents.len() as u64;
         match self.documents.iter_mut().find(|document| document.unid == unid) {
             Some(document) => *document = new,
+            None if note.old && has_older => {}
             None => self.add(new),
         }
     }
@@ -361,6 +392,7 @@ mod tests {
             documents: VecDeque::new(),
             count: 0,
             changes: Vec::new(),
+            brought: BTreeMap::new(),
             next_row: 0,
         }
     }
@@ -421,6 +453,30 @@ mod tests {
         }
         assert_eq!((replica.documents.len(), replica.changes.len()), (DOCUMENTS_MAX, DOCUMENTS_MAX));
         assert_eq!(replica.count, DOCUMENTS_MAX as u64 + 5);
+    }
+
+    #[test]
+    fn what_was_brought_is_not_received_until_the_list_has_ended() {
+        let mut replica = replica();
+        let brought = listed(1, &[]);
+        assert!(replica.lacks(&brought));
+        replica.bring([1; 16], Revision::first([1; 16], 1));
+        assert!(!replica.lacks(&brought));
+        let next = Revision::first([1; 16], 1).child(2, 0).to_proto();
+        assert!(replica.lacks(&v1::ListedNote { revision: Some(next), ..listed(1, &[]) }), "it was changed since");
+        replica.end_list(None);
+        assert!(replica.lacks(&brought));
+    }
+
+    #[test]
+    fn older_documents_do_not_become_new_by_their_marks() {
+        let mut replica = replica();
+        replica.learn(&inbox(1));
+        replica.documents.clear();
+        replica.learn(&v1::ListedNote { old: true, ..inbox(1) });
+        assert_eq!((replica.documents.len(), replica.count), (0, 1));
+        replica.learn(&inbox(2));
+        assert_eq!((replica.documents.len(), replica.count), (1, 2));
     }
 
     #[test]

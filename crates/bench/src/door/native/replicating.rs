@@ -107,6 +107,7 @@ impl StepContext<'_> {
                     replica.forget(&added.unid);
                     continue;
                 }
+                replica.bring(added.unid, Revision::first(added.unid, *time_us));
                 filings.extend(filed(added, *time_us, replica));
             }
             self.offer(filings).await?;
@@ -166,6 +167,7 @@ impl StepContext<'_> {
         let versions = vec![next_version(note, parent, revision)];
         let refused = self.session.bring_versions(self.count, versions, &[]).await?;
         if refused.is_empty() {
+            replica.bring(*unid, revision);
             let known = replica.documents.iter_mut().find(|known| known.unid == *unid);
             known.into_iter().for_each(|known| known.revision = revision);
         }
@@ -211,11 +213,7 @@ impl StepContext<'_> {
         let mut list = ChangeList::after(replica.position.clone());
         let mut received = Received::default();
         while let Some(page) = list.next_page(self.session, self.count).await? {
-            let is_new = |note: &v1::ListedNote| {
-                let known = replica.find(&note.unid).map(|known| known.revision.to_proto());
-                !note.old && !note.truncated && (known.is_none() || known != note.revision)
-            };
-            let (wanted, others): (Vec<_>, Vec<_>) = page.into_iter().partition(is_new);
+            let (wanted, others): (Vec<_>, Vec<_>) = page.into_iter().partition(|note| replica.lacks(note));
             others.iter().for_each(|note| replica.learn(note));
             for part in parts_of_changes(&wanted) {
                 self.receive(part, &mut received).await?;
@@ -223,7 +221,7 @@ impl StepContext<'_> {
                 received.deleted.iter().for_each(|unid| replica.forget(unid));
             }
         }
-        replica.position = list.into_position();
+        replica.end_list(list.into_position());
         Ok(())
     }
 }
