@@ -76,6 +76,10 @@ pub(super) struct Received {
     contents: HashSet<ContentId>,
     /// The UNIDs of notes that are stubs of deletions, of the last call.
     pub(super) deleted: Vec<Vec<u8>>,
+    /// The number of notes that the last call may still send.
+    left: usize,
+    /// The UNID of the note that was sent last, which may have several parts.
+    last: Vec<u8>,
 }
 
 impl StepContext<'_> {
@@ -106,7 +110,8 @@ impl StepContext<'_> {
         self.session.call(self.count, stub.get_replica(request)).await
     }
 
-    /// Reads notes, and the contents that no note before them had.
+    /// Reads notes, and the contents that no note before them had. A server that sends more notes than it was asked for
+    /// is not listened to any longer.
     pub(super) async fn receive(&mut self, notes: &[v1::ListedNote], received: &mut Received) -> Result<(), CallError> {
         let request = v1::ReadReplicaNotesRequest {
             database: self.database(),
@@ -117,10 +122,10 @@ impl StepContext<'_> {
         let mut stub = self.session.client().replication();
         let mut replies = self.session.call(self.count, stub.read_replica_notes(request)).await?;
         let mut wanted = Vec::new();
-        received.deleted.clear();
+        received.begin_call(notes.len());
         while let Some(reply) = replies.message().await.map_err(|status| self.session.failed(&status))? {
             for note in reply.notes {
-                received.add(&note, &mut wanted);
+                received.add(&note, &mut wanted)?;
             }
         }
         self.read_contents(&wanted).await?;
@@ -129,8 +134,24 @@ impl StepContext<'_> {
 }
 
 impl Received {
-    fn add(&mut self, note: &v1::ReplicaNote, wanted: &mut Vec<([u8; 16], ContentId)>) {
-        let Ok(unid) = <[u8; 16]>::try_from(&note.unid[..]) else { return };
+    /// Begins a call that requests so many notes.
+    fn begin_call(&mut self, notes: usize) {
+        self.deleted.clear();
+        self.last.clear();
+        self.left = notes;
+    }
+
+    /// Adds the contents of a note to those that are wanted. Only the first part of a note states them.
+    ///
+    /// Fails with the code `malformed` if there are more notes than the call has requested.
+    fn add(&mut self, note: &v1::ReplicaNote, wanted: &mut Vec<([u8; 16], ContentId)>) -> Result<(), CallError> {
+        let Ok(unid) = <[u8; 16]>::try_from(&note.unid[..]) else { return Ok(()) };
+        if note.unid == self.last {
+            return Ok(());
+        }
+        let too_many = || CallError::kept("malformed", "the server sends more notes than were requested");
+        self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
+        self.last.clone_from(&note.unid);
         if note.deleted {
             self.deleted.push(note.unid.clone());
         }
@@ -143,6 +164,7 @@ impl Received {
             }
             wanted.push((unid, content));
         }
+        Ok(())
     }
 }
 
@@ -200,10 +222,14 @@ mod tests {
         };
         let mut received = Received::default();
         let mut wanted = Vec::new();
-        for note in [note(1, &[1, 2]), note(2, &[2, 3]), note(3, &[])] {
-            received.add(&note, &mut wanted);
+        received.begin_call(3);
+        for note in [note(1, &[1, 2]), note(2, &[2, 3]), note(2, &[8]), note(3, &[])] {
+            received.add(&note, &mut wanted).expect("a note that was requested");
         }
-        received.add(&v1::ReplicaNote { unid: vec![4; 3], ..note(4, &[9]) }, &mut wanted);
+        let invalid = v1::ReplicaNote { unid: vec![4; 3], ..note(4, &[9]) };
+        assert_eq!(received.add(&invalid, &mut wanted), Ok(()));
+        let error = received.add(&note(1, &[9]), &mut wanted).expect_err("a fourth note");
+        assert_eq!(error.code, "malformed");
         assert_eq!(wanted, [([1; 16], [1; 32]), ([1; 16], [2; 32]), ([2; 16], [3; 32])]);
         assert_eq!(received.deleted, [vec![3; 16]]);
     }

@@ -204,9 +204,14 @@ impl LocalReplica {
         note.states.iter().any(is_inbox)
     }
 
+    /// Returns `true` if no further change is kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.changes.len() >= DOCUMENTS_MAX
+    }
+
     /// Keeps a change, or returns `false` if there are too many.
     fn change(&mut self, time_us: i64, kind: ChangeKind) -> bool {
-        let has_capacity = self.changes.len() < DOCUMENTS_MAX;
+        let has_capacity = !self.is_full();
         if has_capacity {
             self.changes.push(Change { time_us, kind });
         }

@@ -9,6 +9,7 @@ use super::items::{
     INBOX, MemoHeader, SENT, memo_items, note_key, response_items, summary_item, text_item, topic_items, view_named,
     view_numbered,
 };
+use super::local_replica::LocalReplica;
 use super::memory::Row;
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
@@ -168,10 +169,13 @@ impl StepContext<'_> {
 
     async fn send_content(&mut self, content: Content, to: &[u64], copy: bool) -> StepResult {
         let recipients: Vec<String> = to.iter().map(|user| self.settings.names.address(*user)).collect();
+        if copy && self.replica.as_ref().is_some_and(LocalReplica::is_full) {
+            return Ok(StepOutcome::Skipped);
+        }
         let message = content.message(&self.address(), &recipients);
         self.session.deposit(self.count, message, recipients.clone()).await?;
         if copy && self.replica.is_some() {
-            self.add_locally(Some(SENT.to_owned()), None);
+            return Ok(self.add_locally(Some(SENT.to_owned()), None));
         } else if copy {
             let sent = match self.memory.sent {
                 Some(sent) => sent,
