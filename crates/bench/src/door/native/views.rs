@@ -1,11 +1,14 @@
 //! Databases, views, polls, names and searches.
 
+use std::time::Duration;
+
 use client::v1;
+use tokio::time::sleep;
 
 use super::items::{INBOX, row_of, view_named, view_numbered};
 use super::memory::{OpenView, ROWS_MAX, Row};
 use super::session::CallError;
-use super::{DONE, StepContext, StepOutcome, StepResult};
+use super::{DONE, NOT_FOUND, StepContext, StepOutcome, StepResult};
 use crate::plan::stream::Draw;
 use crate::population::text::search_words;
 use crate::workload::action::Position;
@@ -14,6 +17,13 @@ use crate::workload::action::Position;
 const LIST_ITEMS: [&str; 3] = ["From", "Subject", "PostedDate"];
 /// The number of movements that leads to the last row.
 const TO_THE_END: u32 = u32::MAX;
+/// The code of a design that another user has changed since it was read.
+const CONFLICT: &str = "conflict";
+/// Maximum number of attempts to change a view that others change at the same time.
+const CHANGES_MAX: u32 = 10;
+/// Maximum number of attempts to open a view whose index does not exist yet, and the time between two.
+const OPENINGS_MAX: u32 = 600;
+const OPENING_INTERVAL: Duration = Duration::from_millis(50);
 
 impl StepContext<'_> {
     pub(super) async fn open_database(&mut self) -> StepResult {
@@ -41,9 +51,29 @@ impl StepContext<'_> {
     }
 
     /// Changes the selection of a view to an equivalent one, so that its index is built from all documents, and opens
-    /// it until the index is complete.
+    /// it until the index is complete. If another user has changed the view meanwhile, it is read again.
     pub(super) async fn rebuild_view(&mut self, name: Option<&str>) -> StepResult {
         let view = view_named(name.unwrap_or(self.workplace.view()));
+        let mut attempts = 1;
+        while let Err(error) = self.change_selection(view.clone()).await {
+            if error.code != CONFLICT || attempts == CHANGES_MAX {
+                return Err(error);
+            }
+            attempts += 1;
+        }
+        let mut attempts = 1;
+        while let Err(error) = self.session.open_collection(self.count, view.clone()).await {
+            // Between a change and the new index there is none.
+            if error.code != NOT_FOUND || attempts == OPENINGS_MAX {
+                return Err(error);
+            }
+            attempts += 1;
+            sleep(OPENING_INTERVAL).await;
+        }
+        Ok(DONE)
+    }
+
+    async fn change_selection(&mut self, view: Option<v1::ViewKey>) -> Result<(), CallError> {
         let request = v1::GetViewDesignRequest { database: self.database(), view: view.clone() };
         let mut stub = self.session.client().views();
         let read = self.session.call(self.count, stub.get_view_design(request)).await?;
@@ -51,15 +81,14 @@ impl StepContext<'_> {
         design.selection = equivalent_selection(&design.selection);
         let request = v1::UpdateViewRequest {
             database: self.database(),
-            view: view.clone(),
+            view,
             design: Some(design),
             expected_sequence: read.sequence,
             expected_revision_id: read.revision_id,
         };
         let mut stub = self.session.client().views();
         self.session.call(self.count, stub.update_view(request)).await?;
-        self.session.open_collection(self.count, view).await?;
-        Ok(DONE)
+        Ok(())
     }
 
     pub(super) fn close_view(&mut self) -> StepOutcome {
