@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, Request, Response, Uri};
 
 use super::connection::{Connection, ContentCoding, OpenStream, RequestBody, SendError, drain_body, read_body};
 use super::cookies::CookieJar;
-use super::location::resolve;
+use super::location::{resolve, without_query};
 use super::origin::Origin;
 use super::{DOWNLOAD_BYTES_MAX, PAGE_BYTES_MAX, REDIRECTIONS_MAX, malformed, status_error};
 use crate::door::call::{CONNECTION_CODE, CallCount, CallError};
@@ -163,12 +163,14 @@ impl HttpClient {
             let drained = drain_body(response.into_body(), PAGE_BYTES_MAX as u64).await;
             drained.inspect_err(|_| self.connection = None)?;
             let Some(target) = target else {
-                let text = format!("a redirection from {} to another place: {location}", request.target);
+                let (from, to) = (without_query(&request.target), without_query(&location));
+                let text = format!("a redirection from {from} to another place: {to}");
                 return Err(CallError::kept("redirection", text));
             };
             request = request.redirected(status, target);
         }
-        Err(CallError::kept("redirection", format!("more than {REDIRECTIONS_MAX} redirections to {}", request.target)))
+        let to = without_query(&request.target);
+        Err(CallError::kept("redirection", format!("more than {REDIRECTIONS_MAX} redirections to {to}")))
     }
 
     /// Sends a request and waits for the head of the reply. If the server has closed the connection while it was idle,
@@ -218,7 +220,7 @@ impl HttpClient {
     fn wire_request(&self, request: &HttpRequest, has_streams: bool) -> Result<Request<RequestBody>, CallError> {
         let authority = self.origin.authority();
         let uri = if has_streams { format!("https://{authority}{}", request.target) } else { request.target.clone() };
-        let invalid = || malformed(format!("not a path: {}", request.target));
+        let invalid = || malformed(format!("not a path: {}", without_query(&request.target)));
         let mut wire = Request::new(RequestBody::new(request.content.clone()));
         *wire.method_mut() = request.method.clone();
         *wire.uri_mut() = uri.parse::<Uri>().map_err(|_| invalid())?;

@@ -23,6 +23,11 @@ pub(in crate::door) fn path_of(reference: &str) -> Option<String> {
     resolve_path("/", rest, host.is_some())
 }
 
+/// Returns a path or reference without its query, as errors show it: a query can have what was typed into a form.
+pub(in crate::door) fn without_query(target: &str) -> &str {
+    target.split(['?', '#']).next().unwrap_or_default()
+}
+
 /// Returns the host and port that a reference names, and what follows. Returns `None` for other schemes.
 fn split_host(reference: &str) -> Option<(Option<&str>, &str)> {
     let after_scheme = match reference.split_once(':') {

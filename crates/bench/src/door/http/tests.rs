@@ -85,7 +85,7 @@ async fn redirections_are_followed_on_the_same_server() {
         "/lite/" => Answer::redirection(301, &format!("https://{}/lite/x?y", seen.header("host"))),
         "/loop" => Answer::redirection(302, "loop"),
         "/keep" => Answer::redirection(307, "/echo"),
-        "/away" => Answer::redirection(302, "https://192.0.2.1/"),
+        "/away" | "/away?key=secret" => Answer::redirection(302, "https://192.0.2.1/?key=secret"),
         "/plain" => Answer::redirection(302, "http://127.0.0.1/"),
         "/nothing" => page("nothing").with("Location", "/elsewhere"),
         _ => page(&format!("{} {}", seen.method, seen.target)),
@@ -99,6 +99,8 @@ async fn redirections_are_followed_on_the_same_server() {
     assert_eq!(get(&mut client, "/plain").await.0, refused());
     assert_eq!(get(&mut client, "/nothing").await.0, Ok("nothing".to_owned()));
     let mut count = CallCount::default();
+    let away = client.request(&mut count, HttpRequest::get("/away?key=secret")).await.expect_err("another server");
+    assert!(!away.text.contains("secret"), "{}", away.text);
     for (target, expected) in [("/keep", "POST /echo"), ("/", "GET /lite/x?y")] {
         let post = HttpRequest::post(target, "text/plain", b"x".to_vec());
         let reply = client.request(&mut count, post).await.expect("a page");

@@ -4,7 +4,7 @@ use form_urlencoded::Serializer;
 use hyper::header::ORIGIN;
 
 use crate::door::call::CallError;
-use crate::door::http::location::resolve;
+use crate::door::http::location::{resolve, without_query};
 use crate::door::http::origin::Origin;
 use crate::door::http::{HttpRequest, malformed};
 
@@ -104,6 +104,11 @@ impl Form {
         Self { fields, ..self.clone() }
     }
 
+    /// Returns where the form is sent, as errors show it.
+    fn shown_action(&self) -> &str {
+        without_query(&self.action)
+    }
+
     /// Begins to fill the form in.
     pub(super) fn fill(&self) -> FilledForm<'_> {
         let is_sent = |field: &&Field| match field.kind {
@@ -148,7 +153,7 @@ impl FilledForm<'_> {
     ///
     /// If the form has no such field.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), CallError> {
-        let missing = || malformed(format!("the form {} has no field {name}", self.form.action));
+        let missing = || malformed(format!("the form {} has no field {name}", self.form.shown_action()));
         let entry = self.entries.iter_mut().find(|(known, _)| known == name).ok_or_else(missing)?;
         value.clone_into(&mut entry.1);
         Ok(())
@@ -165,7 +170,7 @@ impl FilledForm<'_> {
     ///
     /// If the form has no such button.
     pub(super) fn press(&mut self, value: &str) -> Result<(), CallError> {
-        let missing = || malformed(format!("the form {} has no button {value}", self.form.action));
+        let missing = || malformed(format!("the form {} has no button {value}", self.form.shown_action()));
         let button = self.form.button(value).ok_or_else(missing)?;
         self.entries.push((button.name.clone(), button.value.clone()));
         Ok(())
@@ -178,7 +183,7 @@ impl FilledForm<'_> {
     /// If the form has no field for files.
     pub(super) fn attach(&mut self, file: FormFile) -> Result<(), CallError> {
         if !self.form.is_multipart || self.form.field_of(FieldKind::File).is_none() {
-            return Err(malformed(format!("the form {} has no field for files", self.form.action)));
+            return Err(malformed(format!("the form {} has no field for files", self.form.shown_action())));
         }
         self.file = Some(file);
         Ok(())
@@ -190,7 +195,7 @@ impl FilledForm<'_> {
     ///
     /// If the form leads to another server.
     pub(super) fn request(self, origin: &Origin, target: &str) -> Result<HttpRequest, CallError> {
-        let elsewhere = || malformed(format!("the form {} leads to another server", self.form.action));
+        let elsewhere = || malformed(format!("the form {} leads to another server", self.form.shown_action()));
         let action = resolve(target, &self.form.action, origin.authority()).ok_or_else(elsewhere)?;
         if self.form.method == FormMethod::Get {
             let path = action.split('?').next().unwrap_or_default();

@@ -6,6 +6,7 @@ use super::memory::ShownMessage;
 use super::page::Page;
 use super::session::LoadedPage;
 use super::{CallError, DONE, StepContext, StepOutcome, StepResult};
+use crate::door::http::location::without_query;
 use crate::door::http::malformed;
 use crate::door::rows::FILES_MAX;
 use crate::plan::stream::Draw;
@@ -99,7 +100,8 @@ impl StepContext<'_> {
         let LoadedPage { page, target } = self.session.visit(self.count, &search).await?;
         let mut forms = page.forms.iter().filter(|form| form.method == FormMethod::Get);
         let found = forms.find_map(|form| Some((form, form.field_of(FieldKind::Text)?)));
-        let (form, field) = found.ok_or_else(|| malformed(format!("{target}: no form for searches")))?;
+        let (form, field) =
+            found.ok_or_else(|| malformed(format!("{}: no form for searches", without_query(&target))))?;
         let mut filled = form.fill();
         filled.set(&field.name, &words.join(" "))?;
         self.session.submit(self.count, filled, &target).await?;

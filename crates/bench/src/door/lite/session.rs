@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 
 use super::LiteSettings;
-use super::form::{FieldKind, FilledForm, Form};
+use super::form::{FieldKind, FilledForm, Form, FormMethod};
 use super::page::Page;
 use crate::door::call::{CallCount, CallError};
-use crate::door::http::location::resolve;
+use crate::door::http::location::{resolve, without_query};
 use crate::door::http::{HttpClient, HttpRequest, malformed, status_error};
 
 /// Maximum number of style sheets.
@@ -61,8 +61,11 @@ impl LiteSession {
         let navigation = Navigation::default();
         let mut session = Self { client, navigation, is_logged_in: false, style_sheets };
         let begin = session.load(count, HttpRequest::get("/")).await?;
-        let missing = || malformed(format!("{}: no login form", begin.target)).into_lost();
+        let missing = || malformed(format!("{}: no login form", without_query(&begin.target))).into_lost();
         let form = begin.page.login_form().ok_or_else(missing)?;
+        if form.method != FormMethod::Post {
+            return Err(malformed("the login form would send the password in an address").into_lost());
+        }
         let mut filled = form.fill();
         let login = form.field_of(FieldKind::Text).ok_or_else(missing)?;
         let password = form.field_of(FieldKind::Password).ok_or_else(missing)?;

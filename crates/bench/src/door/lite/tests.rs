@@ -217,6 +217,12 @@ async fn a_refused_login_is_an_error() {
         let error = LiteDoor::new(&self::settings(&server), 1).log_in().await.expect_err("no login form");
         assert_eq!((&*error.code, error.session), (code, Session::Lost));
     }
+    let in_address = FakeServer::start(|seen: &Seen| match seen.target.as_str() {
+        "/" => Answer::page(200, &LOGIN_FORM.replace("method=post ", "")),
+        _ => panic!("nothing is sent"),
+    });
+    let error = LiteDoor::new(&self::settings(&in_address.await), 1).log_in().await.expect_err("not sent");
+    assert_eq!((&*error.code, error.session, error.calls), ("malformed", Session::Lost, 1));
     let elsewhere = FakeServer::start(|seen: &Seen| match seen.method.as_str() {
         "GET" => Answer::page(200, &LOGIN_FORM.replace("/login", "https://192.0.2.1/login")),
         _ => panic!("nothing is sent"),

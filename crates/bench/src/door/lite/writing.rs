@@ -6,6 +6,7 @@ use super::form::{FilledForm, Form, FormFile};
 use super::list::ListRow;
 use super::session::LoadedPage;
 use super::{CallError, DONE, StepContext, StepOutcome, StepResult};
+use crate::door::http::location::without_query;
 use crate::door::http::malformed;
 use crate::plan::stream::Draw;
 use crate::population::content::{Content, Purpose};
@@ -87,7 +88,7 @@ impl StepContext<'_> {
             Some(message) => message,
             None => self.show_message(row).await?,
         };
-        let missing = || malformed(format!("{}: no link Reply", message.target));
+        let missing = || malformed(format!("{}: no link Reply", without_query(&message.target)));
         let reply = message.reply.as_ref().ok_or_else(missing)?;
         let LoadedPage { page, target } = self.session.visit(self.count, reply).await?;
         let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
@@ -160,7 +161,7 @@ impl StepContext<'_> {
     async fn create_folder(&mut self, name: &str, list: &str) -> Result<(String, String), CallError> {
         let folders = self.session.navigation().folders.clone();
         let LoadedPage { page, target } = self.session.visit(self.count, &folders).await?;
-        let missing = || malformed(format!("{target}: no form for new folders"));
+        let missing = || malformed(format!("{}: no form for new folders", without_query(&target)));
         let form: &Form = page.form_with_button(CREATE).ok_or_else(missing)?;
         let mut filled = form.fill();
         filled.set("name", name)?;
@@ -205,5 +206,5 @@ impl StepContext<'_> {
 }
 
 fn no_composer(target: &str) -> CallError {
-    malformed(format!("{target}: no composer"))
+    malformed(format!("{}: no composer", without_query(target)))
 }
