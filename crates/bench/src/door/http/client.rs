@@ -111,13 +111,13 @@ impl HttpClient {
         Ok(HttpReply { status, target, content })
     }
 
-    /// Reads a file and drops it. Returns its length.
-    pub(in crate::door) async fn download(&mut self, count: &mut CallCount, target: &str) -> Result<u64, CallError> {
-        let (response, _) = self.follow(count, HttpRequest::get(target)).await?;
+    /// Reads a file and drops it. Returns its path and query, after all redirections.
+    pub(in crate::door) async fn download(&mut self, count: &mut CallCount, target: &str) -> Result<String, CallError> {
+        let (response, target) = self.follow(count, HttpRequest::get(target)).await?;
         let status = response.status().as_u16();
-        let length = drain_body(response.into_body(), DOWNLOAD_BYTES_MAX).await;
-        let length = length.inspect_err(|_| self.connection = None)?;
-        if status >= 400 { Err(status_error(status, "a download")) } else { Ok(length) }
+        let drained = drain_body(response.into_body(), DOWNLOAD_BYTES_MAX).await;
+        drained.inspect_err(|_| self.connection = None)?;
+        if status >= 400 { Err(status_error(status, "a download")) } else { Ok(target) }
     }
 
     /// Begins a reply without end. It has a stream of its own over HTTP/2, and a connection over HTTP/1.1.

@@ -125,9 +125,12 @@ impl LiteSession {
         self.show(count, request).await
     }
 
-    /// Reads a file and drops it.
+    /// Reads a file and drops it. A redirection leads to the login form: the session has ended.
     pub(super) async fn download(&mut self, count: &mut CallCount, target: &str) -> Result<(), CallError> {
-        self.client.download(count, target).await?;
+        let answered = self.client.download(count, target).await?;
+        if answered != target {
+            return Err(CallError::lost("session-ended", "a download leads to another page"));
+        }
         Ok(())
     }
 

@@ -250,6 +250,13 @@ async fn sessions_that_end_and_connections_that_break_are_lost() {
         _ => Answer::redirection(303, "/login"),
     };
     check_answer(leading_to_login, steps, &["open_database session-ended Lost"]).await;
+    let without_downloads = move |seen: &Seen| match seen.target.as_str() {
+        target if target.contains("/part/") => Answer::redirection(303, "/login"),
+        _ => answer(seen),
+    };
+    let download = r#"{ verb = "open_view" }, { verb = "read" }, { verb = "read_attachment", of = "last" }"#;
+    let results = ["open_view", "read (1)", "read_attachment session-ended Lost"];
+    check_answer(without_downloads, download, &results).await;
     check_answer(|_| Answer::page(401, COMPOSER), steps, &["open_database session-ended Lost"]).await;
     check_answer(|_| Answer::Close, steps, &["open_database connection Lost"]).await;
 }
