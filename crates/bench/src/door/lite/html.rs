@@ -154,8 +154,16 @@ fn after_comment(comment: &str) -> &str {
             return rest;
         }
     }
-    let ends = ["-->", "--!>"].into_iter().filter_map(|end| Some((comment.find(end)?, end.len())));
-    ends.min().map_or("", |(begin, length)| &comment[begin + length..])
+    // One search for both ends: one for each would read the rest of the page for each comment with the other end.
+    let mut rest = comment;
+    while let Some(begin) = rest.find("--") {
+        let after = &rest[begin + 2..];
+        if let Some(after) = after.strip_prefix('>').or_else(|| after.strip_prefix("!>")) {
+            return after;
+        }
+        rest = &rest[begin + 1..];
+    }
+    ""
 }
 
 /// Reads a tag from its name on. Returns `None` if it has no end.
@@ -306,6 +314,8 @@ mod tests {
             ("x<", "t:x<"),
             ("<!-- x", ""),
             ("<!-->x", "t:x"),
+            ("<!--a--!>x<!--b--->y<!---- >--!->-->z", "t:xyz"),
+            ("<!--a-->x--!><!--b--!>y-->", "t:x--!>y-->"),
             ("</>x</ b>y", "t:xy"),
             ("<title>a</titlex></title >b", "s:title []t:a</titlex>e:titlet:b"),
             ("<a a=1 A=2 =x=y>", "s:a [\"=x=y\", \"a=1\"]"),
