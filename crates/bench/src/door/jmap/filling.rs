@@ -82,6 +82,7 @@ fn header_of(memo: &StoredMemo, names: &UserNames, to: &str) -> MessageHeader {
 }
 
 async fn import(session: &mut JmapSession, count: &mut CallCount, emails: Map<String, Value>) -> Result<(), CallError> {
-    let import = session.method("Email/import", json!({ "emails": emails }));
-    check_set(&session.call_one(count, import).await?, "Email/import")
+    let import = session.method("Email/import", json!({ "emails": &emails }));
+    let result = session.call_one(count, import).await?;
+    check_set(&result, "Email/import", &emails.keys().map(String::as_str).collect::<Vec<_>>())
 }

@@ -45,7 +45,8 @@ pub(super) fn write(using: &[&str], methods: &[Method]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// The first call that failed, with the type of its error as the code.
+/// The first call that failed, or the first object that an implied call has not changed, with the type of its error as
+/// the code.
 pub(super) fn read(content: &[u8], methods: &[Method]) -> Result<Vec<Value>, CallError> {
     let mut response: Value =
         serde_json::from_slice(content).map_err(|error| malformed(format!("the response: {error}")))?;
@@ -65,6 +66,8 @@ pub(super) fn read(content: &[u8], methods: &[Method]) -> Result<Vec<Value>, Cal
         }
         if name == methods[number].name && results[number].is_none() {
             results[number] = Some(arguments);
+        } else {
+            check_set(&arguments, name.as_str().unwrap_or_default(), &[])?;
         }
     }
     let missing = |number: usize| malformed(format!("there is no response to {}", methods[number].name));
@@ -82,15 +85,23 @@ pub(super) fn problem(status: u16, content: &[u8]) -> CallError {
     }
 }
 
-/// Returns the first object that a `/set` or `/import` has not created, changed or destroyed.
+/// Checks that a `/set` or `/import` has created, changed or destroyed objects, which are named by their creation ids
+/// or their ids, and that it has failed for no object.
 ///
 /// # Errors
 ///
-/// The error of that object.
-pub(super) fn check_set(result: &Value, name: &str) -> Result<(), CallError> {
+/// The error of the first object that failed, or that the result does not name an object.
+pub(super) fn check_set(result: &Value, name: &str, ids: &[&str]) -> Result<(), CallError> {
     let failed = ["notCreated", "notUpdated", "notDestroyed"].into_iter();
     let first = failed.filter_map(|key| result.get(key)?.as_object()?.values().next()).next();
-    first.map_or(Ok(()), |error| Err(error_of(error, name)))
+    if let Some(error) = first {
+        return Err(error_of(error, name));
+    }
+    let is_key = |list: &str, id: &str| result.get(list).and_then(|objects| objects.get(id)).is_some();
+    let destroyed = result.get("destroyed").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_done = |id: &str| is_key("created", id) || is_key("updated", id) || destroyed.iter().any(|one| one == id);
+    let missing = ids.iter().find(|id| !is_done(id));
+    missing.map_or(Ok(()), |id| Err(malformed(format!("{name}: nothing is said about {id}"))))
 }
 
 /// Returns the error of a call or of an object.
@@ -144,6 +155,13 @@ mod tests {
     }
 
     #[test]
+    fn objects_that_an_implied_call_has_not_changed_are_errors() {
+        let failed = json!({ "notUpdated": { "1": { "type": "overQuota", "description": "full" } } });
+        let responses = json!([["Email/query", {}, "0"], ["Email/set", failed, "0"], ["Email/get", {}, "1"]]);
+        check_failed(&responses, "overQuota", "Email/set: full");
+    }
+
+    #[test]
     fn errors_have_the_types_of_jmap() {
         let first = json!(["Email/query", {}, "0"]);
         let error = json!({ "type": "anchorNotFound", "description": "gone" });
@@ -158,9 +176,13 @@ mod tests {
 
     #[test]
     fn objects_that_failed_are_errors() {
-        check_set(&json!({ "notUpdated": null, "updated": { "1": null } }), "Email/set").expect("none failed");
+        let done = json!({ "notUpdated": null, "created": { "a": {} }, "updated": { "1": null }, "destroyed": ["2"] });
+        check_set(&done, "Email/set", &["1", "a", "2"]).expect("none failed");
+        for (result, id) in [(&done, "3"), (&json!({}), "1"), (&json!({ "updated": null, "destroyed": 1 }), "1")] {
+            assert_eq!(check_set(result, "Email/set", &[id]).expect_err("not named").code, "malformed");
+        }
         let failed = json!({ "notCreated": { "a": { "type": "invalidProperties", "properties": ["to"] } } });
-        let error = check_set(&failed, "Email/set").expect_err("failed").into_step_error(1);
+        let error = check_set(&failed, "Email/set", &["a"]).expect_err("failed").into_step_error(1);
         assert_eq!((&*error.code, &*error.text), ("invalidProperties", "Email/set:  [\"to\"]"));
     }
 

@@ -76,7 +76,7 @@ impl StepContext<'_> {
         let results = self.session.call(self.count, &calls).await?;
         let email = results[0].get("list").and_then(|list| read_email(list.get(0)?));
         let email = email.ok_or_else(|| CallError::kept("notFound", "Email/get: the message does not exist"))?;
-        check_set(&results[1], "Email/set")?;
+        check_set(&results[1], "Email/set", &[id])?;
         Ok(email)
     }
 }

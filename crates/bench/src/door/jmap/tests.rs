@@ -52,9 +52,14 @@ fn responses(request: &str) -> Vec<Value> {
 
 fn result_of(call: &Value) -> Value {
     let arguments = &call[1];
-    let created = |name: &str| match arguments["create"].get(name) {
-        Some(_) => json!({ name: { "id": format!("new-{name}") } }),
-        None => json!({}),
+    let created = |key: &str| -> Value {
+        let names = arguments[key].as_object().into_iter().flat_map(|objects| objects.keys());
+        names.map(|name| (name.clone(), json!({ "id": format!("new-{name}") }))).collect()
+    };
+    let set = || {
+        let updated = arguments["update"].as_object().into_iter().flat_map(|objects| objects.keys());
+        let updated: Value = updated.map(|id| (id.clone(), Value::Null)).collect();
+        json!({ "created": created("create"), "updated": updated, "destroyed": arguments["destroy"] })
     };
     match call[0].as_str().expect("a name") {
         "Mailbox/get" => json!({ "list": [
@@ -62,7 +67,6 @@ fn result_of(call: &Value) -> Value {
             { "id": "m2", "name": "Drafts", "role": "drafts" },
             { "id": "m3", "name": "Sent", "role": "sent" },
         ] }),
-        "Mailbox/set" => json!({ "created": created("new") }),
         "Email/query" => json!({ "ids": ["e3", "e2"], "total": 3 }),
         "Email/get" => json!({ "state": "s0", "list": [{
             "id": arguments["ids"].get(0).unwrap_or(&json!("e3")),
@@ -71,10 +75,9 @@ fn result_of(call: &Value) -> Value {
             "messageId": ["m@x"],
             "attachments": [{ "blobId": "B1", "name": "a.bin" }],
         }] }),
-        "Email/import" => json!({ "created": { "new": { "id": "e9" } } }),
+        "Email/import" => json!({ "created": created("emails") }),
         "Email/changes" => json!({ "newState": "s1", "hasMoreChanges": arguments["sinceState"] == "s0" }),
-        "Email/set" => json!({ "created": created("draft") }),
-        "EmailSubmission/set" => json!({ "created": created("sent") }),
+        "Mailbox/set" | "Email/set" | "EmailSubmission/set" => set(),
         "Identity/get" => json!({ "list": [{ "id": "i1", "email": "mail1@bench.test" }] }),
         _ => json!({ "ids": [], "list": [] }),
     }

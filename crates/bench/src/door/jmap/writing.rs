@@ -25,13 +25,13 @@ impl StepContext<'_> {
         let Some(id) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let number = self.action.stream(Draw::Content).below(KEYWORDS);
         let patch = json!({ format!("keywords/category{number:02}"): true });
-        self.set_emails(json!({ "update": { id: patch } })).await?;
+        self.set_email(&id, json!({ "update": { &id: patch } })).await?;
         Ok(DONE)
     }
 
     pub(super) async fn delete(&mut self, of: Document) -> StepResult {
         let Some(id) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
-        self.set_emails(json!({ "destroy": [id] })).await?;
+        self.set_email(&id, json!({ "destroy": [&id] })).await?;
         self.forget(&id);
         Ok(DONE)
     }
@@ -44,7 +44,7 @@ impl StepContext<'_> {
             None => self.create_mailbox(to).await?,
         };
         let patch = json!({ "mailboxIds": { mailbox: true } });
-        self.set_emails(json!({ "update": { &id: patch } })).await?;
+        self.set_email(&id, json!({ "update": { &id: patch } })).await?;
         self.forget(&id);
         Ok(DONE)
     }
@@ -59,7 +59,7 @@ impl StepContext<'_> {
         let email = json!({ "blobId": blob, "mailboxIds": { inbox: true }, "keywords": { "$seen": true } });
         let import = self.session.method("Email/import", json!({ "emails": { "new": email } }));
         let result = self.session.call_one(self.count, import).await?;
-        check_set(&result, "Email/import")?;
+        check_set(&result, "Email/import", &["new"])?;
         let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
         self.memory.rows.add_own(id.ok_or_else(|| malformed("Email/import: no identifier"))?);
         Ok(DONE)
@@ -133,8 +133,9 @@ impl StepContext<'_> {
         }
         let calls = [self.session.method("Email/set", set), self.session.method("EmailSubmission/set", submission)];
         let results = self.session.call(self.count, &calls).await?;
-        check_set(&results[0], "Email/set")?;
-        check_set(&results[1], "EmailSubmission/set")?;
+        let changed: Vec<&str> = answered.map(|answered| &*answered.id).into_iter().chain(["draft"]).collect();
+        check_set(&results[0], "Email/set", &changed)?;
+        check_set(&results[1], "EmailSubmission/set", &["sent"])?;
         Ok(DONE)
     }
 
@@ -158,17 +159,17 @@ impl StepContext<'_> {
         let create = json!({ "create": { "new": { "name": name, "parentId": null } } });
         let set = self.session.method("Mailbox/set", create);
         let result = self.session.call_one(self.count, set).await?;
-        check_set(&result, "Mailbox/set")?;
+        check_set(&result, "Mailbox/set", &["new"])?;
         let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
         let id = id.ok_or_else(|| malformed("Mailbox/set: no identifier"))?;
         self.memory.mailboxes.push(Mailbox { id: id.clone(), name: name.to_owned(), role: None });
         Ok(id)
     }
 
-    async fn set_emails(&mut self, arguments: Value) -> Result<(), CallError> {
+    async fn set_email(&mut self, id: &str, arguments: Value) -> Result<(), CallError> {
         let set = self.session.method("Email/set", arguments);
         let result = self.session.call_one(self.count, set).await?;
-        check_set(&result, "Email/set")
+        check_set(&result, "Email/set", &[id])
     }
 
     /// Forgets a message that is no longer at its place.
