@@ -5,12 +5,15 @@
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// The scheme of all requests.
 const SCHEME: &str = "https";
+/// The port of the scheme, which is left out.
+const DEFAULT_PORT: &str = ":443";
 
 /// Resolves a reference in the reply to a request for `base`, which is a path with an optional query. Returns `None`
 /// if it leads to another server than `authority`, or is not valid.
 pub(in crate::door) fn resolve(base: &str, reference: &str, authority: &str) -> Option<String> {
     let (host, rest) = split_host(reference.trim())?;
-    if host.is_some_and(|host| !host.eq_ignore_ascii_case(authority)) {
+    let authority = without_default_port(authority);
+    if host.is_some_and(|host| !without_default_port(host).eq_ignore_ascii_case(authority)) {
         return None;
     }
     resolve_path(base, rest, host.is_some())
@@ -26,6 +29,11 @@ pub(in crate::door) fn path_of(reference: &str) -> Option<String> {
 /// Returns a path or reference without its query, as errors show it: a query can have what was typed into a form.
 pub(in crate::door) fn without_query(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// Returns a host and port as browsers write them: without the port of the scheme.
+pub(in crate::door) fn without_default_port(authority: &str) -> &str {
+    authority.strip_suffix(DEFAULT_PORT).unwrap_or(authority)
 }
 
 /// Returns the host and port that a reference names, and what follows. Returns `None` for other schemes.
@@ -107,7 +115,9 @@ mod tests {
     fn references_are_resolved() {
         let base = "/lite/folder/3?page=2";
         let check = |reference: &str, expected: Option<&str>| {
-            assert_eq!(resolve(base, reference, "mx.test:443").as_deref(), expected, "{reference:?}");
+            for authority in ["mx.test:443", "mx.test"] {
+                assert_eq!(resolve(base, reference, authority).as_deref(), expected, "{reference:?}");
+            }
         };
         check("/lite/", Some("/lite/"));
         check("?page=3#x", Some("/lite/folder/3?page=3"));
@@ -118,10 +128,12 @@ mod tests {
         check("/a/../../b/.?c=/../", Some("/b/?c=/../"));
         check("https://MX.test:443/a?b", Some("/a?b"));
         check("//mx.test:443", Some("/"));
+        check("https://mx.test/a", Some("/a"));
         check("https://mx.test:443?a", Some("/?a"));
         for other in [
             "https://evil.test/",
             "//evil.test/a",
+            "https://mx.test:8443/",
             "http://mx.test:443/",
             "javascript:alert(1)",
             "mailto:a@b",

@@ -6,6 +6,8 @@ use client::{Traffic, Trust};
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::location::without_default_port;
+
 /// The versions of HTTP that are offered in the handshake, as browsers offer them.
 const VERSIONS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
@@ -38,13 +40,32 @@ impl Origin {
         Some(Self { address: address.to_owned(), server_name, tls: trust.tls(VERSIONS), traffic: traffic.clone() })
     }
 
-    /// Returns the host and port, as in the header field `Host`.
+    /// Returns the host and port, as in the header field `Host`: the port is left out if it is that of HTTPS.
     pub fn authority(&self) -> &str {
-        &self.address
+        without_default_port(&self.address)
     }
 
     /// Returns the origin as browsers write it.
     pub fn text(&self) -> String {
-        format!("https://{}", self.address)
+        format!("https://{}", self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_https_is_left_out() {
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+        let trust = Trust::pinned(certified.cert.pem().as_bytes()).expect("a certificate");
+        for (address, expected) in [
+            ("mx.test:443", "https://mx.test"),
+            ("[::1]:443", "https://[::1]"),
+            ("mx.test:8443", "https://mx.test:8443"),
+        ] {
+            let origin = Origin::new(address, &trust, &Traffic::default()).expect("an origin");
+            assert_eq!((&*origin.text(), &*origin.address), (expected, address));
+        }
     }
 }
