@@ -11,6 +11,8 @@ use crate::door::http::malformed;
 pub(super) const MAILBOXES_MAX: usize = 1_000;
 /// Maximum length of an Id (RFC 8620 §1.2).
 const ID_BYTES_MAX: usize = 255;
+/// Maximum length of a template of an address. Each of its variables can become longer than its name.
+const TEMPLATE_BYTES_MAX: usize = 16 << 10;
 
 pub(super) const CORE: &str = "urn:ietf:params:jmap:core";
 pub(super) const MAIL: &str = "urn:ietf:params:jmap:mail";
@@ -141,12 +143,16 @@ pub(super) fn read_id(value: &Value) -> Option<String> {
 
 /// Replaces the variables of a template, and returns the path of the result.
 fn expand(template: &str, variables: &[(&str, &str)]) -> Result<String, CallError> {
+    let unusable = || malformed(format!("an address of the Session object cannot be used ({} bytes)", template.len()));
+    if template.len() > TEMPLATE_BYTES_MAX {
+        return Err(unusable());
+    }
     let mut expanded = template.to_owned();
     for (name, value) in variables {
         let encoded = utf8_percent_encode(value, ENCODED).to_string();
         expanded = expanded.replace(&format!("{{{name}}}"), &encoded);
     }
-    path_of(&expanded).ok_or_else(|| malformed(format!("an address that cannot be used: {expanded}")))
+    path_of(&expanded).ok_or_else(unusable)
 }
 
 #[cfg(test)]
@@ -204,6 +210,15 @@ pub(super) mod tests {
         let account = Account::read(without.to_string().as_bytes()).expect("enough");
         assert_eq!((account.get_objects_max, account.has_submission), (usize::MAX, false));
         assert!(account.event_source_path().is_none());
+    }
+
+    #[test]
+    fn long_templates_are_refused() {
+        let template = |length: usize| format!("/{{id}}{}", "x".repeat(length - 5));
+        let expanded = |template: &str| expand(template, &[("id", "A")]);
+        assert!(expanded(&template(TEMPLATE_BYTES_MAX)).is_ok());
+        let error = expanded(&template(TEMPLATE_BYTES_MAX + 1)).expect_err("one byte too long, although it would fit");
+        assert_eq!(error.code, "malformed");
     }
 
     #[test]
