@@ -1,6 +1,7 @@
 //! The choice between the doors: the one that a workload wants, its settings, and the door of each user.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::imap::{self, ImapDoor, ImapSettings};
 use super::jmap::{self, JmapDoor, JmapSettings};
@@ -76,14 +77,15 @@ impl DoorSettings {
         }
     }
 
-    /// Returns the verbs of the door that the target does not have, as the first user sees it.
+    /// Returns the verbs of the door that the target does not have, as the first user sees it. Each call has a time
+    /// limit.
     ///
     /// # Errors
     ///
-    /// If the first user cannot log in.
-    pub async fn missing_verbs(&self) -> Result<Vec<MissingVerb>, StepError> {
+    /// If the first user cannot log in, or if the target does not tell what it has.
+    pub async fn missing_verbs(&self, time_limit: Duration) -> Result<Vec<MissingVerb>, StepError> {
         match self {
-            Self::Jmap(settings) => jmap::missing_verbs(settings).await,
+            Self::Jmap(settings) => jmap::missing_verbs(settings, time_limit).await,
             Self::Native(_) | Self::Imap(_) | Self::Lite(_) => Ok(Vec::new()),
         }
     }

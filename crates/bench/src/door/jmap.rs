@@ -24,11 +24,14 @@ mod writing;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::call::{CallCount, CallError};
 use super::http::origin::Origin;
 use super::native::NativeSettings;
-use super::{Door, Offered, Reply, StepError};
+use super::{Door, Offered, Reply, StepError, TIMEOUT};
 use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::workload::action::Action;
@@ -47,20 +50,26 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
     (Verb::RebuildView, "JMAP has no views that are rebuilt"),
 ];
 
+/// The codes of errors that mean that the server has no event source.
+const NO_EVENT_SOURCE: [&str; 2] = ["unsupported", "http-404"];
+
 /// Returns the verbs that this door performs.
 pub fn offered() -> Offered {
     Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
 }
 
 /// Returns the verbs that the server of the run does not have: the first user reads its Session object, and opens its
-/// event source.
+/// event source. Each of both has a time limit.
 ///
 /// # Errors
 ///
-/// If the first user cannot log in.
-pub async fn missing_verbs(settings: &JmapSettings) -> Result<Vec<(Verb, &'static str)>, StepError> {
+/// If the first user cannot log in, or if the event source cannot be opened although the server has one.
+pub async fn missing_verbs(
+    settings: &JmapSettings,
+    time_limit: Duration,
+) -> Result<Vec<(Verb, &'static str)>, StepError> {
     let mut count = CallCount::default();
-    let session = JmapSession::log_in(settings, 1, &mut count).await;
+    let session = limited(time_limit, JmapSession::log_in(settings, 1, &mut count)).await;
     let mut session = session.map_err(|error| error.into_step_error(count.calls))?;
     let mut missing = Vec::new();
     if !session.account().has_submission {
@@ -69,10 +78,20 @@ pub async fn missing_verbs(settings: &JmapSettings) -> Result<Vec<(Verb, &'stati
     if session.account().principals.is_none() {
         missing.push((Verb::Lookup, "the server has no principals over JMAP"));
     }
-    if session.open_events(&mut count).await.is_err() {
-        missing.push((Verb::Wait, "the server has no event source"));
+    match limited(time_limit, session.open_events(&mut count)).await {
+        Ok(_) => {}
+        Err(error) if NO_EVENT_SOURCE.contains(&&*error.code) => {
+            missing.push((Verb::Wait, "the server has no event source"));
+        }
+        Err(error) => return Err(error.into_step_error(count.calls)),
     }
     Ok(missing)
+}
+
+/// Waits for a call until its time limit has passed.
+async fn limited<T>(limit: Duration, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+    let no_answer = || Err(CallError::lost(TIMEOUT, format!("no answer within {limit:?}")));
+    timeout(limit, call).await.unwrap_or_else(|_| no_answer())
 }
 
 /// What the doors of all users share.

@@ -239,7 +239,8 @@ impl PlaySession<'_> {
         let traffic = Traffic::default();
         let settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
         let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
-        let run = run.without(&settings.missing_verbs().await.map_err(unusable)?);
+        let missing = self.or_interrupted(settings.missing_verbs(run.options.time_limit)).await;
+        let run = run.without(&missing.ok_or("broken off before the start signal")?.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
         directory.write("target.toml", &file::describe(&open.target))?;
         if let Some(server) = &open.server {

@@ -14,6 +14,7 @@ use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
 
 const PASSWORD: &str = "secret";
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// `mail1@bench.test:secret`
 const LOGIN: &str = "Basic bWFpbDFAYmVuY2gudGVzdDpzZWNyZXQ=";
 
@@ -261,11 +262,23 @@ async fn what_the_server_does_not_have_is_an_error() {
         _ => answer(seen),
     });
     let server = server.await;
-    let missing = missing_verbs(&settings(&server)).await.expect("a login");
+    let missing = missing_verbs(&settings(&server), TIME_LIMIT).await.expect("a login");
     let missing: Vec<Verb> = missing.into_iter().map(|(verb, _)| verb).collect();
     assert_eq!(missing, [Verb::Send, Verb::Reply, Verb::Lookup, Verb::Wait]);
     let complete = FakeServer::start(answer).await;
-    assert_eq!(missing_verbs(&settings(&complete)).await.expect("a login"), []);
+    assert_eq!(missing_verbs(&settings(&complete), TIME_LIMIT).await.expect("a login"), []);
+    for (status, is_missing) in [(404, true), (500, false), (403, false)] {
+        let refusing = FakeServer::start(move |seen: &Seen| match seen.target.as_str() {
+            target if target.starts_with("/events?") => Answer::page(status, ""),
+            _ => answer(seen),
+        });
+        let missing = missing_verbs(&settings(&refusing.await), TIME_LIMIT).await;
+        let wait = vec![(Verb::Wait, "the server has no event source")];
+        let code = format!("http-{status}").into();
+        assert_eq!(missing.map_err(|error| error.code), if is_missing { Ok(wait) } else { Err(code) });
+    }
+    let silent = missing_verbs(&settings(&complete), Duration::ZERO).await.expect_err("no time");
+    assert_eq!((&*silent.code, silent.session), ("timeout", Session::Lost));
     let mut door = logged_in(&server).await;
     let steps = r#"{ verb = "send", bytes = 10 }, { verb = "lookup" }, { verb = "wait" }"#;
     let lines = performed(&server, &mut door, steps).await;
