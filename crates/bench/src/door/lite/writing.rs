@@ -19,6 +19,8 @@ const CREATE: &str = "create";
 const SEND: &str = "send";
 const SAVE: &str = "save";
 const LOOK_UP: &str = "look";
+/// The fields of the composer for recipients of copies.
+const COPIES: [&str; 2] = ["cc", "bcc"];
 const FLAGS: [&str; 2] = ["flag", "unflag"];
 
 impl StepContext<'_> {
@@ -80,8 +82,8 @@ impl StepContext<'_> {
         self.send_form(filled, &target).await
     }
 
-    /// Answers a message above its quoted text. If the answer would not go to a user of the run, it goes to one who is
-    /// drawn.
+    /// Answers a message above its quoted text. The answer goes to one user of the run: the one whom the composer
+    /// names, or one who is drawn. The other addresses of the composer may be those of strangers.
     pub(super) async fn reply(&mut self, of: Document, size: &Size) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let message = match self.memory.last.clone().filter(|last| last.row == row) {
@@ -93,10 +95,13 @@ impl StepContext<'_> {
         let LoadedPage { page, target } = self.session.visit(self.count, reply).await?;
         let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
         let mut filled = form.fill();
-        let is_user =
-            filled.value("to").is_some_and(|to| self.settings.names.number_of(to, self.action.users()).is_some());
-        if !is_user {
-            filled.set("to", &self.addresses(&self.action.recipients(1)))?;
+        let user = filled.value("to").and_then(|to| self.settings.names.number_of(to, self.action.users()));
+        let to = user.map_or_else(|| self.action.recipients(1), |user| vec![user]);
+        filled.set("to", &self.addresses(&to))?;
+        for copies in COPIES {
+            if filled.value(copies).is_some() {
+                filled.set(copies, "")?;
+            }
         }
         let subject = filled.value("subject").unwrap_or_default().to_owned();
         let quoted = filled.value("body").unwrap_or_default().to_owned();
