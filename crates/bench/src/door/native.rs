@@ -31,27 +31,25 @@ mod reading;
 mod replica_notes;
 mod replicating;
 mod session;
+mod settings;
+mod skeleton;
 mod views;
 mod writing;
 
-use std::fmt;
 use std::sync::Arc;
 
-use client::{ConnectOptions, v1};
+use client::v1;
 
 use super::{Door, Offered, Reply, StepError};
-use crate::plan::Plan;
 use crate::plan::databases::Workplace;
 use crate::plan::steps::PlanAction;
-use crate::population::people::UserNames;
-use crate::target::system_random::SystemRandom;
 use crate::workload::action::Action;
 use crate::workload::class::Replica;
 use crate::workload::verb::Verb;
-use connections::Connections;
 use local_replica::LocalReplica;
 use memory::UserMemory;
 use session::{CallCount, CallError, Session};
+pub use settings::NativeSettings;
 
 /// The verbs that this door does not perform, with the reason.
 pub const LEFT_OUT: &[(Verb, &str)] =
@@ -63,31 +61,6 @@ const NOT_FOUND: &str = "not-found";
 /// Returns the verbs that this door performs.
 pub fn offered() -> Offered {
     Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
-}
-
-/// What the doors of all users share.
-pub struct NativeSettings {
-    /// The plan, which says where each user works.
-    pub plan: Arc<Plan>,
-    /// The address of the server and the certificates that are trusted.
-    pub options: ConnectOptions,
-    /// The addresses of the users.
-    pub names: UserNames,
-    /// The password of all users.
-    pub password: String,
-    /// The factor by which messages and documents are made smaller.
-    pub size_scale: f64,
-    /// The connections of the users.
-    pub connections: Connections,
-    /// For the logins.
-    pub random: SystemRandom,
-}
-
-/// Shows no password.
-impl fmt::Debug for NativeSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NativeSettings").field("options", &self.options).field("names", &self.names).finish()
-    }
 }
 
 /// The door of a user.

@@ -91,10 +91,7 @@ impl Body for Reply {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = match self.message.take() {
             Some(message) => Some(Frame::data(message)),
             None => self.trailers.take().map(Frame::trailers),

@@ -163,7 +163,8 @@ impl HttpClient {
             let drained = drain_body(response.into_body(), PAGE_BYTES_MAX as u64).await;
             drained.inspect_err(|_| self.connection = None)?;
             let Some(target) = target else {
-                let (from, to) = (without_query(&request.target), without_query(&location));
+                let from = without_query(&request.target);
+                let to = without_query(&location);
                 let text = format!("a redirection from {from} to another place: {to}");
                 return Err(CallError::kept("redirection", text));
             };

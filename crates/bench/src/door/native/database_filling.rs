@@ -89,7 +89,7 @@ async fn create(session: &Session, file: DatabaseFile<'_>) -> Result<(), CallErr
     }
 }
 
-/// Grants all users the level in a database that the workload needs.
+/// Adds all users to the access control list of a database, with the level that the workload needs.
 async fn grant(session: &Session, rights: UserRights) -> Result<(), CallError> {
     let mut count = CallCount::default();
     let database = Some(session.database());

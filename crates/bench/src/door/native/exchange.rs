@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use client::v1;
 
-use super::message_parts::ContentId;
 use super::session::{CallCount, CallError, Session};
+use super::skeleton::ContentId;
 use super::{DONE, StepContext, StepResult};
 use crate::workload::action::PullMethod;
 
@@ -168,7 +168,7 @@ impl Received {
     }
 }
 
-/// Divides notes into parts that are requested with one call each.
+/// Splits notes into parts that are requested with one call each.
 pub(super) fn parts_of_page(notes: &[v1::ListedNote], per_call: usize) -> Vec<&[v1::ListedNote]> {
     let mut parts = Vec::new();
     let mut rest = notes;
@@ -186,7 +186,7 @@ pub(super) fn parts_of_page(notes: &[v1::ListedNote], per_call: usize) -> Vec<&[
     parts
 }
 
-/// Divides notes into parts as a replica requests them.
+/// Splits notes into parts as a replica requests them.
 pub(super) fn parts_of_changes(notes: &[v1::ListedNote]) -> Vec<&[v1::ListedNote]> {
     parts_of_page(notes, NOTES_PER_CALL_MAX)
 }

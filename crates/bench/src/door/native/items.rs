@@ -4,7 +4,7 @@ use client::v1::value::Kind;
 use client::v1::{self, note_key, view_key};
 
 use super::memory::{FILES_MAX, FileOfDocument, ReadDocument, Row};
-use super::message_parts::parts_of_note;
+use super::skeleton::parts_of_note;
 pub(super) use crate::plan::databases::INBOX;
 use crate::population::content::{BodyForm, Content};
 

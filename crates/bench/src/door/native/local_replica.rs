@@ -135,8 +135,8 @@ impl LocalReplica {
         self.documents.iter().find(|document| document.unid[..] == *unid)
     }
 
-    /// Remembers that the replica has brought a revision. If there are too many, it will be received again. Deletions
-    /// are not remembered: the list does not say that they are some.
+    /// Adds to what is known that the replica has brought a revision. If there are too many, it will be received again.
+    /// Deletions are not remembered: the list does not say that they are some.
     pub(super) fn bring(&mut self, unid: [u8; 16], revision: Revision) {
         if self.brought.len() < DOCUMENTS_MAX || self.brought.contains_key(&unid) {
             self.brought.insert(unid, revision);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::message_parts::{ContentId, SeparatePart};
+use super::skeleton::{ContentId, SeparatePart};
 
 use crate::plan::steps::DocumentFraction;
 use crate::workload::action::Document;

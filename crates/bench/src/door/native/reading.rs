@@ -6,8 +6,8 @@ use client::v1::item_selection::Extent;
 use super::documents::Mark;
 use super::items::{note_key, read_document};
 use super::memory::{FileOfDocument, ReadDocument, Row};
-use super::message_parts::{ContentId, SKELETON_ITEM, separate_parts};
 use super::session::CallError;
+use super::skeleton::{ContentId, SKELETON_ITEM, separate_parts};
 use super::{DONE, NOT_FOUND, StepContext, StepOutcome, StepResult};
 use crate::workload::NoteRead;
 use crate::workload::action::{Action, Document};
@@ -158,8 +158,8 @@ impl StepContext<'_> {
         Ok(read_document(note))
     }
 
-    /// Reads the summary of a note with one call, and its text with another. Of a message, the latter has the parts below
-    /// 4 KiB, and says where the others are.
+    /// Reads the summary of a note with one call, and its text with another. Of a message, the latter has the parts
+    /// below 4 KiB, and says where the others are.
     async fn read_items(&mut self, row: Row) -> Result<Option<ReadDocument>, CallError> {
         let request = v1::OpenNoteRequest {
             database: self.database(),

@@ -8,8 +8,8 @@ use client::v1;
 use client::v1::write_replica_notes_request::Part;
 use client::v1::written_note::Outcome;
 
-use super::message_parts::ContentId;
 use super::session::{CallCount, CallError, Session};
+use super::skeleton::ContentId;
 
 /// The size of a piece of a content, as the protocol limits it.
 const PIECE_BYTES: usize = 256 << 10;
@@ -118,7 +118,7 @@ pub(super) fn content_id(content: &[u8]) -> ContentId {
     *blake3::hash(content).as_bytes()
 }
 
-/// Divides a content into the pieces of the protocol.
+/// Splits a content into the pieces of the protocol.
 fn pieces(content: &[u8], index: u32) -> impl Iterator<Item = v1::ContentPiece> + '_ {
     let count = content.len().div_ceil(PIECE_BYTES);
     (1..).zip(content.chunks(PIECE_BYTES)).map(move |(number, piece)| v1::ContentPiece {

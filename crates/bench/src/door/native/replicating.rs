@@ -53,7 +53,7 @@ impl StepContext<'_> {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Offers all changes, writes what the server lacks, and offers the folders of what was added. A change is removed
+    /// Sends all changes, writes what the server lacks, and offers the folders of what was added. A change is removed
     /// when its calls have ended, also if the server has refused it. Returns the first refusal.
     async fn push(&mut self, replica: &mut LocalReplica) -> Result<Option<CallError>, CallError> {
         self.find_folders(replica).await?;
@@ -67,7 +67,7 @@ impl StepContext<'_> {
         Ok(added.or(updated).or(deleted))
     }
 
-    /// Looks up the folders of the changes that are not known yet.
+    /// Finds the folders of the changes that are not known yet.
     async fn find_folders(&mut self, replica: &mut LocalReplica) -> Result<(), CallError> {
         let wanted: BTreeSet<&String> = replica.changes.iter().filter_map(|change| change.kind.folder()).collect();
         let missing: Vec<String> =
