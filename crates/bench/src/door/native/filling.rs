@@ -20,8 +20,10 @@ use crate::population::memos::StoredMemo;
 const NO_INDEX: &str = "no-index";
 /// The longest time until a mail file has an index.
 const INDEX_TIME_MAX: Duration = Duration::from_secs(120);
+/// The longest time until the first message of a mail file has arrived.
+const MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 /// The time between two looks.
-const INDEX_INTERVAL: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has documents are added, too.
 ///
@@ -53,7 +55,7 @@ pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), 
             let mut count = CallCount::default();
             let found = session.call(&mut count, session.client().search().search_full_text(request)).await;
             match found {
-                Err(error) if error.code == NO_INDEX && Instant::now() < deadline => sleep(INDEX_INTERVAL).await,
+                Err(error) if error.code == NO_INDEX && Instant::now() < deadline => sleep(LOOK_INTERVAL).await,
                 Err(error) => return Err(error),
                 Ok(_) => break,
             }
@@ -113,7 +115,18 @@ async fn create_mail_file(settings: &NativeSettings, session: &Session, user: u6
         navigator: v1::Navigator::Next.into(),
         ..v1::ReadEntriesRequest::default()
     };
-    let entries = session.call(&mut count, session.client().views().read_entries(request)).await?.entries;
+    // The folder may be there before the message.
+    let deadline = Instant::now() + MESSAGE_TIME_MAX;
+    let entries = loop {
+        let reply = session.call(&mut count, session.client().views().read_entries(request.clone())).await?;
+        if !reply.entries.is_empty() {
+            break reply.entries;
+        }
+        if Instant::now() >= deadline {
+            return Err(CallError::kept("no-message", "the first message of the mail file has not arrived"));
+        }
+        sleep(LOOK_INTERVAL).await;
+    };
     for entry in entries {
         let note = note_key(entry.note_id);
         let request = v1::DeleteNoteRequest { database: database.clone(), note, ..v1::DeleteNoteRequest::default() };
