@@ -13,16 +13,16 @@ DATA ?= $(HOME)/.local/share/doublet/demo
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-build: ## compile the program
+build: ## compile the program and the load generator
 	@scripts/need build
-	$(CARGO) build --release --locked --workspace --bin doublet
+	$(CARGO) build --release --locked --workspace --bin doublet --bin doublet-bench
 
 run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
 	"$(DOUBLET)" demo --data "$(DATA)"
 
 test: build ## run every test in its short form
 	@scripts/need test
-	conformance/run "$(DOUBLET)" crash faults replication cluster worst --seconds 15 --messages 2000 --bound-ms 1000
+	conformance/run "$(DOUBLET)" crash faults replication cluster notesbench worst --seconds 15 --messages 2000 --bound-ms 1000
 	scripts/test
 
 check: ## check format, lints, docs, licences, house rules and advisories, fuzz briefly, list newer dependencies
@@ -41,7 +41,6 @@ conformance: build ## run third-party test suites and real clients against the s
 
 bench: build ## measure against Postfix, Dovecot and others, write docs/performance.md
 	@scripts/need bench
-	$(CARGO) build --release --locked --workspace --bin doublet-bench
 	$(CARGO) build --release --locked --workspace --example view_cost
 	$(CARGO) build --release --locked --workspace --example full_text_cost
 	$(CARGO) build --release --locked --workspace --example churn_cost
