@@ -21,6 +21,7 @@ const REFUSED_EXIT_CODE: u8 = 5;
 
 /// Options of `experiment`.
 #[derive(Debug, Args)]
+#[command(override_usage = "doublet-bench experiment <NAME|--all|--list> [OPTIONS] [OPTIONS OF RUN]...")]
 #[command(after_help = "Examples:\n  \
     doublet-bench experiment --list\n  \
     doublet-bench experiment attachment-store --out results --users 40 --server target/release/doublet\n  \

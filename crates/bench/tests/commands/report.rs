@@ -111,7 +111,7 @@ fn numbers_are_those_of_the_report() {
     let counts = ["steps_due", "steps_ended", "errors"].map(|name| level[name].to_string());
     assert_eq!(headline[8..], counts);
     let published = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "cpu_utilization")).expect("AIX");
-    assert_eq!(published[1..], ["percent", "61", "59", "40.0"]);
+    assert_eq!(published[1..], ["percent", "61", "59", "40.00"]);
 }
 
 #[test]

@@ -108,5 +108,5 @@ fn a_result_has_claims_ratios_and_a_sentence() {
 fn the_list_says_what_is_missing() {
     let list = output::format_list(&EXPERIMENTS);
     assert!(list.contains("cache                   Size of the block cache (NSF buffer pool): 256 MiB, 1 GiB, 2 GiB"));
-    assert!(list.contains("waits for a setting of the store for read-ahead"), "{list}");
+    assert!(list.contains("waits for mail journaling"), "{list}");
 }
