@@ -136,9 +136,11 @@ pub async fn serve_call(
     held: Box<dyn Send>,
 ) -> Response<ResponseBody> {
     let begun = Instant::now();
-    let method = known_method(request.uri().path());
-    let statistics = &connection.service.statistics;
-    statistics.record_request(method);
+    let counters = connection.service.statistics.call(request.uri().path());
+    let method = counters.map(|call| call.path);
+    if let Some(call) = counters {
+        call.record_request();
+    }
     let mut budget = connection.budget.clone();
     let mut is_known = false;
     let outcome = match admit(connection, method, &request) {
@@ -151,7 +153,9 @@ pub async fn serve_call(
         Err(Refused::Call(error)) => Status::from(error).into_http(),
         Err(Refused::Unknown) => Status::unimplemented("unknown call").into_http(),
     };
-    statistics.record_reply(method, begun.elapsed());
+    if let Some(call) = counters {
+        call.record_reply(begun.elapsed());
+    }
     log_reply(&connection.peer, method, &outcome, begun);
     let (mut parts, body) = outcome.into_parts();
     if is_known {
@@ -174,11 +178,6 @@ fn log_reply(peer: &Peer, method: Option<&'static str>, reply: &Response<tonic::
         duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
         "call answered"
     );
-}
-
-/// Returns the path of a call that exists, or `None` if there is no such call.
-fn known_method(path: &str) -> Option<&'static str> {
-    proto::METHODS.iter().copied().find(|known| *known == path)
 }
 
 enum Refused {
