@@ -36,7 +36,7 @@ struct KindDefinition {
 
 /// All kinds.
 const KINDS: &[KindDefinition] = &[
-    definition(Kind::Text, [10, 30], "text/csv", "csv"),
+    definition(Kind::Text, [10, 35], "text/csv", "csv"),
     definition(Kind::Pdf, [30, 90], "application/pdf", "pdf"),
     definition(
         Kind::Office,
@@ -188,6 +188,7 @@ mod tests {
         }
     }
 
+    /// Checks what deflate leaves. The encoder is another one when the whole workspace is built, and 2 % worse.
     #[test]
     fn kinds_are_as_compressible_as_stated() {
         for definition in KINDS {
