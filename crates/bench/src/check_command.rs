@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::Result;
+use crate::run_command::INVALID_EXIT_CODE;
 use bench::workload::class::{Class, Members};
 use bench::workload::finding::Finding;
 use bench::workload::fraction::Fraction;
@@ -21,9 +22,6 @@ use bench::workload::{Workload, check, shipped};
 
 /// Version of the JSON object. It is raised when a reader of the old one would misread the new one.
 const FORMAT: u32 = 1;
-
-/// Exit code for errors of the workload file, as for those of the command line.
-const INVALID_EXIT_CODE: u8 = 2;
 
 /// Options of `check`.
 #[derive(Debug, Args)]

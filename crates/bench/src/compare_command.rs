@@ -12,9 +12,7 @@ use bench::report::stored::StoredReport;
 use clap::Args;
 
 use crate::arguments::Result;
-
-/// Exit code for runs that are not compared.
-const REFUSED_EXIT_CODE: u8 = 5;
+use crate::run_command::REFUSED_EXIT_CODE;
 
 /// Options of `compare`.
 #[derive(Debug, Args)]

@@ -46,6 +46,11 @@ impl Offered {
         Self { verbs: verbs.into_iter().collect() }
     }
 
+    /// Creates the list of a door that performs all verbs but some, which have a reason.
+    pub fn all_but(left_out: &[(Verb, &str)]) -> Self {
+        Self::new(Verb::all().filter(|verb| left_out.iter().all(|(other, _)| other != verb)))
+    }
+
     /// Returns `true` if the door performs a verb.
     pub fn has(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)

@@ -14,10 +14,7 @@ use clap::Args;
 
 use crate::ab_command::{self, AbCommand, Populations, turns};
 use crate::arguments::Result;
-use crate::run_command::INVALID_EXIT_CODE;
-
-/// Exit code for what this version refuses.
-const REFUSED_EXIT_CODE: u8 = 5;
+use crate::run_command::{INVALID_EXIT_CODE, REFUSED_EXIT_CODE};
 
 /// Options of `experiment`.
 #[derive(Debug, Args)]

@@ -29,7 +29,7 @@ use session::Filling;
 /// Exit code for errors of the command line and of the workload file.
 pub const INVALID_EXIT_CODE: u8 = 2;
 /// Exit code for what this version, or a rule of safety, refuses.
-const REFUSED_EXIT_CODE: u8 = 5;
+pub const REFUSED_EXIT_CODE: u8 = 5;
 
 /// Options of `run`.
 ///

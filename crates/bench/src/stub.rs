@@ -113,7 +113,7 @@ impl StubServer {
         let failed = |source| StubError::Listen { address: options.listen.clone(), source };
         let listener = TcpListener::bind(&options.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let (acceptor, certificate) = acceptor()?;
+        let (acceptor, certificate) = acceptor(b"h2")?;
         let shared = Arc::new(Shared {
             replies: Replies::new(),
             response_time: options.response_time,
@@ -153,8 +153,8 @@ impl StubServer {
     }
 }
 
-/// Makes a certificate. Returns what accepts TLS with it, and its PEM form.
-fn acceptor() -> Result<(TlsAcceptor, String), StubError> {
+/// Makes a certificate. Returns what accepts TLS with it for a protocol (ALPN), and its PEM form.
+pub(crate) fn acceptor(protocol: &[u8]) -> Result<(TlsAcceptor, String), StubError> {
     let failed = |error: &dyn std::fmt::Display| StubError::Certificate(error.to_string());
     let certified = rcgen::generate_simple_self_signed(vec![HOST.to_owned()]).map_err(|error| failed(&error))?;
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -163,6 +163,6 @@ fn acceptor() -> Result<(TlsAcceptor, String), StubError> {
     let chain = vec![certified.cert.der().clone()];
     let mut config =
         builder.with_no_client_auth().with_single_cert(chain, key.into()).map_err(|error| failed(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Ok((TlsAcceptor::from(Arc::new(config)), certified.cert.pem()))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::arguments::Result;
+use crate::run_command::INVALID_EXIT_CODE;
 use bench::plan::stream::Draw;
 use bench::plan::timetable::PlannedStep;
 use bench::plan::{Plan, sizes};
@@ -17,9 +18,6 @@ use bench::workload::finding::Finding;
 use bench::workload::limits::USERS_MAX;
 use bench::workload::units::{format_integer, parse_duration};
 use bench::workload::{Workload, check, shipped};
-
-/// Exit code for errors of the workload file, as for those of the command line.
-const INVALID_EXIT_CODE: u8 = 2;
 
 /// Options of `timetable`.
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
-//! Calls that failed, and the calls of a step, as the doors count them.
+//! Calls that failed, the calls of a step as the doors count them, and what becomes of a step.
 
 use std::borrow::Cow;
 
-use super::{Session, StepError};
+use super::{Reply, Session, StepError};
 
 /// The code of a connection that cannot be opened.
 pub const CONNECT_CODE: &str = "connect";
@@ -38,6 +38,11 @@ impl CallError {
         Self::lost(MALFORMED_CODE, text)
     }
 
+    /// Creates the error of a step of a user who is not logged in.
+    pub fn not_logged_in() -> Self {
+        Self::lost("session", "the user is not logged in")
+    }
+
     /// Returns the same error, after which the user must log in again.
     pub fn into_lost(self) -> Self {
         Self { session: Session::Lost, ..self }
@@ -57,3 +62,39 @@ pub struct CallCount {
     /// Connections that were opened again.
     pub reopened: u32,
 }
+
+impl CallCount {
+    /// Returns the reply to a login that has made these calls.
+    pub fn login_reply(self, login: Result<(), CallError>) -> Result<Reply, StepError> {
+        Self { reopened: 0, ..self }.reply(login.map(|()| DONE))
+    }
+
+    /// Returns the reply to a step that has made these calls.
+    pub fn reply(self, step: StepResult) -> Result<Reply, StepError> {
+        match step {
+            Ok(StepOutcome::Performed { attachments }) => {
+                Ok(Reply::Performed { calls: self.calls, attachments, reopened: self.reopened })
+            }
+            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
+            Err(error) => Err(error.into_step_error(self.calls)),
+        }
+    }
+}
+
+/// What became of a step that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// The step was performed.
+    Performed {
+        /// Attachments that were met.
+        attachments: u32,
+    },
+    /// There was no document for the step.
+    Skipped,
+}
+
+/// A step was performed, and met no attachments.
+pub const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
+
+/// What became of a step.
+pub type StepResult = Result<StepOutcome, CallError>;

@@ -25,13 +25,14 @@ pub struct DoorOffer {
 impl DoorOffer {
     /// Returns what the door of a workload performs, or `None` if this version does not have the door.
     pub fn of(door: workload::Door) -> Option<Self> {
-        match door {
-            workload::Door::Native => Some(Self { offered: native::offered(), left_out: native::LEFT_OUT }),
-            workload::Door::Imap => Some(Self { offered: imap::offered(), left_out: imap::LEFT_OUT }),
-            workload::Door::Jmap => Some(Self { offered: jmap::offered(), left_out: jmap::LEFT_OUT }),
-            workload::Door::Lite => Some(Self { offered: lite::offered(), left_out: lite::LEFT_OUT }),
-            workload::Door::Full => None,
-        }
+        let left_out = match door {
+            workload::Door::Native => native::LEFT_OUT,
+            workload::Door::Imap => imap::LEFT_OUT,
+            workload::Door::Jmap => jmap::LEFT_OUT,
+            workload::Door::Lite => lite::LEFT_OUT,
+            workload::Door::Full => return None,
+        };
+        Some(Self { offered: Offered::all_but(left_out), left_out })
     }
 
     /// Returns why a verb is left out.

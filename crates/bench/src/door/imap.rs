@@ -31,10 +31,10 @@ mod views;
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallCount, CallError};
+use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
 use super::line_connection::Place;
 use super::smtp::delivery::DeliveryPool;
-use super::{Door, Offered, Reply, StepError};
+use super::{Door, Reply, StepError};
 use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::workload::action::Action;
@@ -54,11 +54,6 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
     (Verb::Pull, "IMAP has no replication"),
     (Verb::RebuildView, "IMAP has no views"),
 ];
-
-/// Returns the verbs that this door performs.
-pub fn offered() -> Offered {
-    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
-}
 
 /// What the doors of all users share.
 pub struct ImapSettings {
@@ -107,41 +102,33 @@ impl Door for ImapDoor {
         self.session = None;
         self.memory = UserMemory::default();
         let mut count = CallCount::default();
-        match ImapSession::log_in(&self.settings, self.user, &mut count).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
-            }
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let login = ImapSession::log_in(&self.settings, self.user, &mut count).await;
+        count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         let Some(session) = &mut self.session else {
-            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+            return CallCount::default().reply(Err(CallError::not_logged_in()));
         };
         let mut count = CallCount::default();
         let connection = match session.resume(&self.settings, self.user, &mut count).await {
             Ok(connection) => connection,
-            Err(error) => return Err(error.into_step_error(count.calls)),
+            Err(error) => return count.reply(Err(error)),
         };
-        let mut step =
-            StepContext { settings: &self.settings, connection, memory: &mut self.memory, action, count: &mut count };
-        let outcome = match step.perform().await {
-            Ok(outcome) => outcome,
-            Err(error) => return Err(error.into_step_error(count.calls)),
+        let mut step = StepContext {
+            settings: &self.settings,
+            connection,
+            memory: &mut self.memory,
+            action,
+            count: &mut count,
+            is_waiting: false,
         };
-        match outcome {
-            StepOutcome::Waiting => {
-                let began = session.begin_waiting().await;
-                began.map_err(|error| error.into_step_error(count.calls + 1))?;
-                Ok(Reply::Performed { calls: count.calls + 1, attachments: 0, reopened: count.reopened })
-            }
-            StepOutcome::Performed { attachments } => {
-                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
-            }
-            StepOutcome::Skipped => Ok(Reply::Skipped),
+        let mut result = step.perform().await;
+        if step.is_waiting && result.is_ok() {
+            count.calls += 1;
+            result = session.begin_waiting().await.map(|()| DONE);
         }
+        count.reply(result)
     }
 
     async fn log_out(&mut self) {
@@ -155,22 +142,6 @@ impl Door for ImapDoor {
     }
 }
 
-/// What became of a step that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StepOutcome {
-    Performed {
-        attachments: u32,
-    },
-    Skipped,
-    /// The user waits for new mail from now on.
-    Waiting,
-}
-
-/// A step was performed, and met no attachments.
-const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
-
-type StepResult = Result<StepOutcome, CallError>;
-
 /// A step while it is performed.
 struct StepContext<'a> {
     settings: &'a ImapSettings,
@@ -178,6 +149,8 @@ struct StepContext<'a> {
     memory: &'a mut UserMemory,
     action: &'a PlanAction,
     count: &'a mut CallCount,
+    /// The user waits for new mail when the step has ended.
+    is_waiting: bool,
 }
 
 impl StepContext<'_> {

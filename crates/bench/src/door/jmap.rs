@@ -28,10 +28,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::call::{CallCount, CallError};
+use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
 use super::http::origin::Origin;
 use super::native::NativeSettings;
-use super::{Door, Offered, Reply, StepError, TIMEOUT};
+use super::{Door, Reply, StepError, TIMEOUT};
 use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::workload::action::Action;
@@ -52,11 +52,6 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
 
 /// The codes of errors that mean that the server has no event source.
 const NO_EVENT_SOURCE: [&str; 2] = ["unsupported", "http-404"];
-
-/// Returns the verbs that this door performs.
-pub fn offered() -> Offered {
-    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
-}
 
 /// Returns the verbs that the server of the run does not have: the first user reads its Session object, and opens its
 /// event source. Each of both has a time limit.
@@ -139,29 +134,19 @@ impl Door for JmapDoor {
         self.session = None;
         self.memory = UserMemory::default();
         let mut count = CallCount::default();
-        match JmapSession::log_in(&self.settings, self.user, &mut count).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
-            }
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let login = JmapSession::log_in(&self.settings, self.user, &mut count).await;
+        count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         let Some(session) = &mut self.session else {
-            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+            return CallCount::default().reply(Err(CallError::not_logged_in()));
         };
         let mut count = CallCount::default();
         let mut step =
             StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
-        match step.perform().await {
-            Ok(StepOutcome::Performed { attachments }) => {
-                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
-            }
-            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let result = step.perform().await;
+        count.reply(result)
     }
 
     /// Closes the connection: JMAP has no logout.
@@ -174,18 +159,6 @@ impl Door for JmapDoor {
         self.memory.events = None;
     }
 }
-
-/// What became of a step that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StepOutcome {
-    Performed { attachments: u32 },
-    Skipped,
-}
-
-/// A step was performed, and met no attachments.
-const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
-
-type StepResult = Result<StepOutcome, CallError>;
 
 /// A step while it is performed.
 struct StepContext<'a> {

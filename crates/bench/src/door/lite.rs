@@ -23,11 +23,11 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallCount, CallError};
+use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
 use super::http::origin::Origin;
 use super::jmap::JmapSettings;
 use super::jmap::filling::fill_mail_file as fill_over_jmap;
-use super::{Door, Offered, Reply, StepError};
+use super::{Door, Reply, StepError};
 use crate::plan::steps::PlanAction;
 use crate::population::memos::StoredMemo;
 use crate::population::people::UserNames;
@@ -47,11 +47,6 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
     (Verb::Pull, "the lite web mail has no replicas"),
     (Verb::RebuildView, "the lite web mail has no views that are rebuilt"),
 ];
-
-/// Returns the verbs that this door performs.
-pub fn offered() -> Offered {
-    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
-}
 
 /// What the doors of all users share.
 pub struct LiteSettings {
@@ -119,29 +114,19 @@ impl Door for LiteDoor {
         let style_sheets = self.session.take().map(LiteSession::into_style_sheets).unwrap_or_default();
         self.memory = UserMemory::default();
         let mut count = CallCount::default();
-        match LiteSession::log_in(&self.settings, self.user, style_sheets, &mut count).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
-            }
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let login = LiteSession::log_in(&self.settings, self.user, style_sheets, &mut count).await;
+        count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         let Some(session) = self.session.as_mut().filter(|session| session.is_logged_in()) else {
-            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+            return CallCount::default().reply(Err(CallError::not_logged_in()));
         };
         let mut count = CallCount::default();
         let mut step =
             StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
-        match step.perform().await {
-            Ok(StepOutcome::Performed { attachments }) => {
-                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
-            }
-            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let result = step.perform().await;
+        count.reply(result)
     }
 
     async fn log_out(&mut self) {
@@ -156,18 +141,6 @@ impl Door for LiteDoor {
         }
     }
 }
-
-/// What became of a step that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StepOutcome {
-    Performed { attachments: u32 },
-    Skipped,
-}
-
-/// A step was performed, and met no attachments.
-const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
-
-type StepResult = Result<StepOutcome, CallError>;
 
 /// A step while it is performed.
 struct StepContext<'a> {

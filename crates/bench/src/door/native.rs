@@ -12,7 +12,7 @@
 //! A connection that breaks during a call, and a session that the server has ended, are errors: the user logs in again.
 //!
 //! Limits: a reply has at most 8 MiB, as in all clients ([`client::ConnectOptions`]); the contents of attachments are
-//! counted and dropped; a user remembers at most [`memory::ROWS_MAX`] rows.
+//! counted and dropped; a user remembers at most [`ROWS_MAX`](super::rows::ROWS_MAX) rows.
 //!
 //! Not offered: `invite` and `accept`, because the server has no calendar mail yet; `send` in the name of another user,
 //! which the protocol refuses.
@@ -40,7 +40,8 @@ use std::sync::Arc;
 
 use client::v1;
 
-use super::{Door, Offered, Reply, StepError};
+use super::call::{DONE, StepOutcome, StepResult};
+use super::{Door, Reply, StepError};
 use crate::plan::databases::Workplace;
 use crate::plan::steps::PlanAction;
 use crate::workload::action::Action;
@@ -57,11 +58,6 @@ pub const LEFT_OUT: &[(Verb, &str)] =
 
 /// The code of what does not exist.
 const NOT_FOUND: &str = "not-found";
-
-/// Returns the verbs that this door performs.
-pub fn offered() -> Offered {
-    Offered::new(Verb::all().filter(|verb| LEFT_OUT.iter().all(|(left_out, _)| left_out != verb)))
-}
 
 /// The door of a user.
 #[derive(Debug)]
@@ -112,22 +108,17 @@ impl Door for NativeDoor {
         self.session = None;
         self.memory = UserMemory::default();
         let mut count = CallCount { calls: 1, reopened: 0 };
-        match self.begin_session(&mut count).await {
-            Ok(session) => {
-                self.session = Some(session);
-                Ok(Reply::Performed { calls: count.calls, attachments: 0, reopened: 0 })
-            }
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+        let login = self.begin_session(&mut count).await;
+        count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         let Some(session) = &mut self.session else {
-            return Err(CallError::lost("session", "the user is not logged in").into_step_error(0));
+            return CallCount::default().reply(Err(CallError::not_logged_in()));
         };
         let mut count = CallCount::default();
         if let Err(error) = session.reopen(&self.settings, &mut count).await {
-            return Err(error.into_step_error(count.calls));
+            return count.reply(Err(error));
         }
         let mut step = StepContext {
             settings: &self.settings,
@@ -138,16 +129,13 @@ impl Door for NativeDoor {
             action,
             count: &mut count,
         };
-        match step.perform().await {
-            Ok(StepOutcome::Performed { attachments }) => {
-                Ok(Reply::Performed { calls: count.calls, attachments, reopened: count.reopened })
-            }
-            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
+        let result = match step.perform().await {
             Err(error) if error.code == NOT_FOUND && self.workplace.is_shared_document(action.verb()) => {
-                Ok(Reply::Skipped)
+                Ok(StepOutcome::Skipped)
             }
-            Err(error) => Err(error.into_step_error(count.calls)),
-        }
+            result => result,
+        };
+        count.reply(result)
     }
 
     async fn log_out(&mut self) {
@@ -160,18 +148,6 @@ impl Door for NativeDoor {
         self.session = None;
     }
 }
-
-/// What became of a step that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StepOutcome {
-    Performed { attachments: u32 },
-    Skipped,
-}
-
-/// A step was performed, and met no attachments.
-const DONE: StepOutcome = StepOutcome::Performed { attachments: 0 };
-
-type StepResult = Result<StepOutcome, CallError>;
 
 /// A step while it is performed.
 struct StepContext<'a> {

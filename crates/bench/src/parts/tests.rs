@@ -14,15 +14,14 @@ use crate::compare::spreads::Spreads;
 use crate::driver::observer::RunRecord;
 use crate::driver::options::RunOptions;
 use crate::driver::outcome::{CoreCounts, PartFigures, RunFacts, report};
-use crate::driver::play::{LogFile, Stage, door_settings, play_run};
+use crate::driver::play::{LogFile, door_settings, play_run};
 use crate::driver::prepare::PreparedRun;
 use crate::engine::run::{Outcome, StopRequest};
 use crate::engine::share::PartShare;
 use crate::record::histograms::Phase;
 use crate::report::model::Machine;
-use crate::stub::tests::{POLLS, SPEEDUP, prepared, start, target, with_clock};
+use crate::stub::tests::{POLLS, SPEEDUP, prepared, stage, start, target, with_clock};
 use crate::stub::{ResponseTime, StubServer};
-use crate::target::disk::DataDisk;
 use crate::target::system_random::SystemRandom;
 
 const USERS: u64 = 5;
@@ -88,17 +87,7 @@ async fn play_part(parts: &mut Parts, part: u64, server: &StubServer, folder: &P
     let settings = door_settings(&run, &target(server), random, &traffic).expect("the native door");
     let (_sender, stop) = watch::channel(StopRequest::None);
     let start = parts.start().await.expect("all parts join");
-    let stage = Stage {
-        server: None,
-        processes: Vec::new(),
-        metrics: None,
-        disk: DataDisk::NoFolder,
-        traffic,
-        parts,
-        workers: 1,
-        start,
-        stop,
-    };
+    let stage = stage(traffic, parts, start, stop);
     let log = BufWriter::new(std::fs::File::create(folder.join(LOG_FILE)).expect("a file"));
     let (outcome, record) = play_run(&run, &settings, log, stage, |_| {}).await.expect("the log can be written");
     let identity = PartIdentity {

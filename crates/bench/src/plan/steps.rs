@@ -15,6 +15,7 @@ use super::{Plan, sizes};
 use crate::door::Offered;
 use crate::engine::steps::{PlannedStep, StepSource};
 use crate::population::content::{Answered, Content, ContentRequest, ContentSize, Purpose};
+use crate::population::people::UserNames;
 use crate::record::histograms::VerbIndex;
 use crate::workload::Workload;
 use crate::workload::action::{Action, Recipients, Size};
@@ -90,11 +91,6 @@ impl PlanAction {
         self.user
     }
 
-    /// Returns the number of the users of the run.
-    pub fn users(&self) -> u64 {
-        self.plan.users()
-    }
-
     /// Returns the repetition in the iteration, from 0.
     pub fn repetition(&self) -> u64 {
         self.repetition
@@ -134,6 +130,21 @@ impl PlanAction {
     /// Draws the users who receive a message.
     pub fn recipients(&self, count: u64) -> Vec<u64> {
         self.plan.recipients(self.key(), count, self.user)
+    }
+
+    /// Returns the users who receive a message of a step.
+    pub fn recipients_of(&self, recipients: Recipients) -> Vec<u64> {
+        match recipients {
+            Recipients::Drawn(count) => self.recipients(count),
+            Recipients::Oneself => vec![self.user],
+        }
+    }
+
+    /// Returns the user who receives an answer to a message from an address. If it is not that of a user of the run, the
+    /// answer goes to a user who is drawn, so no mail leaves the run.
+    pub fn recipients_of_answer(&self, names: &UserNames, from: Option<&str>) -> Vec<u64> {
+        let sender = from.and_then(|from| names.number_of(from, self.plan.users()));
+        sender.map_or_else(|| self.recipients(1), |sender| vec![sender])
     }
 
     /// Draws the sender of a message to so many recipients: after them, from all users. The only recipient of a message

@@ -118,6 +118,23 @@ pub struct Answered {
     pub date: String,
 }
 
+/// Maximum length of a subject of a server that an answer repeats.
+const SUBJECT_BYTES_MAX: usize = 400;
+
+impl Answered {
+    /// Creates a message of which nothing is quoted.
+    pub fn without_text(subject: &str) -> Self {
+        Self { subject: subject.to_owned(), text: String::new(), author: String::new(), date: String::new() }
+    }
+
+    /// Creates a message of which nothing is quoted. Returns `None` if the subject that came from the server is no short
+    /// line.
+    pub fn with_line(subject: &str) -> Option<Self> {
+        let is_line = subject.len() < SUBJECT_BYTES_MAX && !subject.chars().any(char::is_control);
+        is_line.then(|| Self::without_text(subject))
+    }
+}
+
 /// What a message or document says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {

@@ -6,6 +6,8 @@
 //! messages between them, at most [`REFERENCES_MAX`].
 
 use super::content::{Answered, Content, ContentRequest, ContentSize, Purpose, reference_of};
+use super::message::{Mailbox, MessageHeader};
+use super::people::UserNames;
 use crate::plan::sizes;
 use crate::plan::stream::{Draw, Stream};
 use crate::random::SplitMix64;
@@ -69,6 +71,20 @@ pub struct StoredMemo {
     pub posted_us: i64,
     /// The references of the messages that it answers, the first one of the thread first.
     pub references: Vec<String>,
+}
+
+impl StoredMemo {
+    /// Returns its header as a message to the owner of the mail file.
+    pub fn header(&self, names: &UserNames, owner: &str) -> MessageHeader {
+        let id = |reference: &String| format!("<{reference}@{}>", names.domain());
+        MessageHeader {
+            from: Some(Mailbox { name: self.content.author.clone(), address: names.address(self.sender) }),
+            to: vec![Mailbox { name: String::new(), address: owner.to_owned() }],
+            date_us: Some(self.posted_us),
+            message_id: Some(id(&self.content.reference)),
+            references: self.references.iter().map(id).collect(),
+        }
+    }
 }
 
 /// What is drawn of a message before its content.

@@ -9,6 +9,7 @@ use std::io::BufWriter;
 
 use client::{Traffic, Trust};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::*;
 use crate::driver::options::RunOptions;
@@ -83,13 +84,14 @@ pub(crate) fn prepared(text: &str, options: RunOptions) -> PreparedRun {
     prepare(text, RunOptions { interval_us, ..options }).expect("it can be played")
 }
 
-async fn play(run: &PreparedRun, server: &StubServer) -> Outcome<LogFile> {
-    let random = SystemRandom::open().expect("the system has random numbers");
-    let traffic = Traffic::default();
-    let settings = door_settings(run, &target(server), random, &traffic).expect("the native door");
-    let (_sender, stop) = watch::channel(StopRequest::None);
-    let parts = &mut Parts::Alone;
-    let stage = Stage {
+/// Returns what plays a part without observing a server.
+pub(crate) fn stage<'a>(
+    traffic: Traffic,
+    parts: &'a mut Parts,
+    start: Option<Instant>,
+    stop: watch::Receiver<StopRequest>,
+) -> Stage<'a> {
+    Stage {
         server: None,
         processes: Vec::new(),
         metrics: None,
@@ -97,9 +99,18 @@ async fn play(run: &PreparedRun, server: &StubServer) -> Outcome<LogFile> {
         traffic,
         parts,
         workers: 1,
-        start: None,
+        start,
         stop,
-    };
+    }
+}
+
+async fn play(run: &PreparedRun, server: &StubServer) -> Outcome<LogFile> {
+    let random = SystemRandom::open().expect("the system has random numbers");
+    let traffic = Traffic::default();
+    let settings = door_settings(run, &target(server), random, &traffic).expect("the native door");
+    let (_sender, stop) = watch::channel(StopRequest::None);
+    let mut parts = Parts::Alone;
+    let stage = stage(traffic, &mut parts, None, stop);
     let log = BufWriter::new(tempfile::tempfile().expect("a file"));
     let playing = play_run(run, &settings, log, stage, |_| {});
     with_clock(Duration::from_millis(1), playing).await.expect("the log can be written").0

@@ -52,19 +52,24 @@ impl Origin {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Returns the origin with an address and a certificate of its own.
+    pub(crate) fn origin(address: &str) -> Origin {
+        let (_, pem) = crate::stub::acceptor(b"http/1.1").expect("a certificate");
+        let trust = Trust::pinned(pem.as_bytes()).expect("a certificate");
+        Origin::new(address, &trust, &Traffic::default()).expect("an origin")
+    }
 
     #[test]
     fn the_port_of_https_is_left_out() {
-        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-        let trust = Trust::pinned(certified.cert.pem().as_bytes()).expect("a certificate");
         for (address, expected) in [
             ("mx.test:443", "https://mx.test"),
             ("[::1]:443", "https://[::1]"),
             ("mx.test:8443", "https://mx.test:8443"),
         ] {
-            let origin = Origin::new(address, &trust, &Traffic::default()).expect("an origin");
+            let origin = origin(address);
             assert_eq!((&*origin.text(), &*origin.address), (expected, address));
         }
     }

@@ -17,7 +17,6 @@ use crate::door::call::{CallCount, CallError};
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::door::smtp::{Dialect, Envelope};
 use crate::population::memos::StoredMemo;
-use crate::population::message::{Mailbox, MessageHeader};
 
 /// Maximum number of messages, and of their bytes, that are appended with a command.
 const BATCH_MAX: usize = 20;
@@ -126,15 +125,7 @@ impl Filling<'_> {
 
     /// Returns a message as it would have arrived.
     fn message(&self, memo: &StoredMemo) -> Vec<u8> {
-        let names = &self.settings.names;
-        let id = |reference: &String| format!("<{reference}@{}>", names.domain());
-        memo.content.message_with(&MessageHeader {
-            from: Some(Mailbox { name: memo.content.author.clone(), address: names.address(memo.sender) }),
-            to: vec![Mailbox { name: String::new(), address: self.address.clone() }],
-            date_us: Some(memo.posted_us),
-            message_id: Some(id(&memo.content.reference)),
-            references: memo.references.iter().map(id).collect(),
-        })
+        memo.content.message_with(&memo.header(&self.settings.names, &self.address))
     }
 
     async fn select_inbox(&mut self) -> Result<(), CallError> {

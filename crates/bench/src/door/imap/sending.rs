@@ -7,32 +7,20 @@ use crate::door::smtp::{Envelope, SmtpConnection};
 use crate::population::content::{Answered, Content, Purpose};
 use crate::workload::action::{Document, Recipients, Sender, Size};
 
-/// Maximum length of a subject that an answer repeats.
-const SUBJECT_BYTES_MAX: usize = 400;
-
 impl StepContext<'_> {
     /// Answers a message. If it does not come from a user of the run, the answer goes to a user who is drawn.
     pub(super) async fn reply(&mut self, of: Document, size: &Size, copy: bool) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.as_ref().filter(|last| last.row == row);
-        let sender =
-            answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?, self.action.users()));
-        let answered = answered.filter(|last| is_line(&last.subject)).map(|last| Answered {
-            subject: last.subject.clone(),
-            text: String::new(),
-            author: String::new(),
-            date: String::new(),
-        });
-        let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
+        let from = answered.and_then(|last| last.from.as_deref());
+        let to = self.action.recipients_of_answer(&self.settings.names, from);
+        let answered = answered.and_then(|last| Answered::with_line(&last.subject));
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, answered);
         self.submit(&content, &to, copy).await
     }
 
     pub(super) async fn send(&mut self, recipients: Recipients, from: Sender, size: &Size, copy: bool) -> StepResult {
-        let to = match recipients {
-            Recipients::Drawn(count) => self.action.recipients(count),
-            Recipients::Oneself => vec![self.action.user()],
-        };
+        let to = self.action.recipients_of(recipients);
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, None);
         match from {
             Sender::Oneself => self.submit(&content, &to, copy).await,
@@ -74,9 +62,4 @@ impl StepContext<'_> {
     fn addresses(&self, users: &[u64]) -> Vec<String> {
         users.iter().map(|user| self.settings.names.address(*user)).collect()
     }
-}
-
-/// Returns `true` if a text that came from the server can be a subject: a short line.
-fn is_line(text: &str) -> bool {
-    text.len() < SUBJECT_BYTES_MAX && !text.chars().any(char::is_control)
 }

@@ -3,10 +3,10 @@
 
 use super::filling::fill_mail_file;
 use super::*;
-use crate::door::Session;
 use crate::door::line_connection::LineConnection;
 use crate::door::smtp::Dialect;
 use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
+use crate::door::{Offered, Session};
 use crate::engine::steps::StepSource as _;
 use crate::plan::Plan;
 use crate::plan::steps::PlanSteps;
@@ -26,7 +26,7 @@ fn actions(steps: &str) -> Vec<PlanAction> {
     );
     let workload = check_workload(&text, &[]).unwrap_or_else(|findings| panic!("{findings:?}"));
     let plan = Arc::new(Plan::new(Arc::new(workload), 1, 2).expect("recipients"));
-    let mut steps = PlanSteps::new(&plan, &Arc::new(offered()), 1, 0).expect("a user");
+    let mut steps = PlanSteps::new(&plan, &Arc::new(Offered::all_but(LEFT_OUT)), 1, 0).expect("a user");
     std::iter::from_fn(|| steps.next_step()).map(|step| step.action).collect()
 }
 

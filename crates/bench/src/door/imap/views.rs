@@ -86,7 +86,8 @@ impl StepContext<'_> {
         if self.connection.selected.is_none() {
             self.select(&self.inbox()).await?;
         }
-        Ok(StepOutcome::Waiting)
+        self.is_waiting = true;
+        Ok(DONE)
     }
 
     pub(super) async fn list_unread(&mut self) -> StepResult {

@@ -12,8 +12,6 @@ use crate::door::StepError;
 use crate::door::call::{CallCount, CallError};
 use crate::door::native::filling::fill_mail_file as fill_natively;
 use crate::population::memos::StoredMemo;
-use crate::population::message::{Mailbox, MessageHeader};
-use crate::population::people::UserNames;
 
 /// Maximum number of messages of an import.
 const IMPORT_MAX: usize = 20;
@@ -52,7 +50,7 @@ async fn fill(
     let batch_max = IMPORT_MAX.min(session.account().set_objects_max);
     let mut batch = Map::new();
     for memo in memos {
-        let message = memo.content.message_with(&header_of(&memo, &settings.names, &to));
+        let message = memo.content.message_with(&memo.header(&settings.names, &to));
         let blob = session.upload(count, MESSAGE_TYPE, message).await?;
         let keywords = if memo.is_unread { json!({}) } else { json!({ "$seen": true }) };
         let email = json!({
@@ -67,18 +65,6 @@ async fn fill(
         }
     }
     if batch.is_empty() { Ok(()) } else { import(&mut session, count, batch).await }
-}
-
-/// Returns the header of a message to the owner of the mail file.
-fn header_of(memo: &StoredMemo, names: &UserNames, to: &str) -> MessageHeader {
-    let id = |reference: &String| format!("<{reference}@{}>", names.domain());
-    MessageHeader {
-        from: Some(Mailbox { name: memo.content.author.clone(), address: names.address(memo.sender) }),
-        to: vec![Mailbox { name: String::new(), address: to.to_owned() }],
-        date_us: Some(memo.posted_us),
-        message_id: Some(id(&memo.content.reference)),
-        references: memo.references.iter().map(id).collect(),
-    }
 }
 
 async fn import(session: &mut JmapSession, count: &mut CallCount, emails: Map<String, Value>) -> Result<(), CallError> {

@@ -97,21 +97,7 @@ fn summary(seen: &Seen) -> String {
 
 /// Performs steps and returns the result of each, with the requests.
 async fn performed(server: &FakeServer, door: &mut JmapDoor, steps: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    for action in actions_of(steps) {
-        let before = server.seen().len();
-        let result = match door.perform(&action).await {
-            Ok(Reply::Performed { calls, attachments, .. }) => {
-                assert_eq!(calls as usize, server.seen().len() - before, "all requests are counted");
-                if attachments > 0 { format!(" ({attachments})") } else { String::new() }
-            }
-            Ok(Reply::Skipped) => " skipped".to_owned(),
-            Err(error) => format!(" {} {:?}", error.code, error.session),
-        };
-        let requests: Vec<String> = server.seen()[before..].iter().map(summary).collect();
-        lines.push(format!("{}{result}: {}", action.verb().word(), requests.join(" ")));
-    }
-    lines
+    server.performed(door, &actions_of(steps), summary).await
 }
 
 async fn logged_in(server: &FakeServer) -> JmapDoor {

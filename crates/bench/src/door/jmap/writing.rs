@@ -71,23 +71,14 @@ impl StepContext<'_> {
         let Some(id) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.clone().filter(|last| last.id == id);
         let from = answered.as_ref().and_then(|last| last.from.as_deref());
-        let sender = from.and_then(|from| self.settings.names.number_of(from, self.action.users()));
-        let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
-        let quoted = answered.as_ref().map(|last| Answered {
-            subject: last.subject.clone(),
-            text: String::new(),
-            author: String::new(),
-            date: String::new(),
-        });
+        let to = self.action.recipients_of_answer(&self.settings.names, from);
+        let quoted = answered.as_ref().map(|last| Answered::without_text(&last.subject));
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, quoted);
         self.send_content(content, &to, answered.as_ref(), copy).await
     }
 
     pub(super) async fn send(&mut self, recipients: Recipients, size: &Size, copy: bool) -> StepResult {
-        let to = match recipients {
-            Recipients::Drawn(count) => self.action.recipients(count),
-            Recipients::Oneself => vec![self.action.user()],
-        };
+        let to = self.action.recipients_of(recipients);
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, None);
         self.send_content(content, &to, None, copy).await
     }

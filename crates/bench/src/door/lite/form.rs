@@ -256,17 +256,11 @@ fn with_line_ends(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use client::{Traffic, Trust};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::door::http::origin::tests::origin;
     use crate::door::lite::page::Page;
-
-    fn origin() -> Origin {
-        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-        let trust = Trust::pinned(certified.cert.pem().as_bytes()).expect("a certificate");
-        Origin::new("127.0.0.1:1", &trust, &Traffic::default()).expect("an origin")
-    }
 
     fn form(html: &str) -> Form {
         Page::read(html.as_bytes()).expect("a page").forms.remove(0)
@@ -310,7 +304,9 @@ mod tests {
     #[test]
     fn forms_are_sent_to_this_server_only() {
         let request = |action: &str| {
-            form(&format!("<form action='{action}'><input name=q></form>")).fill().request(&origin(), "/a?b")
+            form(&format!("<form action='{action}'><input name=q></form>"))
+                .fill()
+                .request(&origin("127.0.0.1:1"), "/a?b")
         };
         assert!(request("/search").is_ok() && request("").is_ok());
         assert_eq!(request("https://evil.test/").expect_err("elsewhere").code, "malformed");

@@ -68,10 +68,7 @@ impl StepContext<'_> {
     }
 
     pub(super) async fn send(&mut self, recipients: Recipients, size: &Size) -> StepResult {
-        let to = match recipients {
-            Recipients::Drawn(count) => self.action.recipients(count),
-            Recipients::Oneself => vec![self.action.user()],
-        };
+        let to = self.action.recipients_of(recipients);
         let content = self.content(size);
         let write = self.session.navigation().write.clone();
         let LoadedPage { page, target } = self.session.visit(self.count, &write).await?;
@@ -95,8 +92,7 @@ impl StepContext<'_> {
         let LoadedPage { page, target } = self.session.visit(self.count, reply).await?;
         let form = page.form_with_button(SEND).ok_or_else(|| no_composer(&target))?;
         let mut filled = form.fill();
-        let user = filled.value("to").and_then(|to| self.settings.names.number_of(to, self.action.users()));
-        let to = user.map_or_else(|| self.action.recipients(1), |user| vec![user]);
+        let to = self.action.recipients_of_answer(&self.settings.names, filled.value("to"));
         filled.set("to", &self.addresses(&to))?;
         for copies in COPIES {
             if filled.value(copies).is_some() {

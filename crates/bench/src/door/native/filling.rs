@@ -15,6 +15,7 @@ use super::items::{INBOX, MemoHeader, memo_items, note_key, view_numbered};
 use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
 use crate::population::memos::StoredMemo;
+use crate::population::message::MessageHeader;
 
 /// The code of a mail file without a full-text index.
 const NO_INDEX: &str = "no-index";
@@ -80,14 +81,9 @@ async fn fill(
     let to = settings.names.address(user);
     let mut unread = Vec::new();
     for memo in memos {
-        let id = |reference: &String| format!("<{reference}@{}>", settings.names.domain());
-        let header = MemoHeader {
-            from: settings.names.address(memo.sender),
-            to: vec![to.clone()],
-            posted_us: Some(memo.posted_us),
-            message_id: Some(id(&memo.content.reference)),
-            references: memo.references.iter().map(id).collect(),
-        };
+        let MessageHeader { date_us, message_id, references, .. } = memo.header(&settings.names, &to);
+        let from = settings.names.address(memo.sender);
+        let header = MemoHeader { from, to: vec![to.clone()], posted_us: date_us, message_id, references };
         let items = memo_items(&header, &memo.content);
         let attachment = memo.content.attachment;
         let document = NewDocument { items, folder: Some(inbox), attachment, ..NewDocument::default() };

@@ -3,8 +3,9 @@
 use client::v1::value::Kind;
 use client::v1::{self, note_key, view_key};
 
-use super::memory::{FILES_MAX, FileOfDocument, ReadDocument, Row};
+use super::memory::{FileOfDocument, ReadDocument, Row};
 use super::skeleton::parts_of_note;
+use crate::door::rows::FILES_MAX;
 pub(super) use crate::plan::databases::INBOX;
 use crate::population::content::{BodyForm, Content};
 

@@ -15,10 +15,11 @@ use client::v1::state_value::Name;
 
 use super::database_filling::category_name;
 use super::exchange::ChangeList;
-use super::memory::{OpenView, ROWS_MAX, ReadDocument, Row};
+use super::memory::{OpenView, ReadDocument, Row};
 use super::replica_notes::Revision;
 use super::session::{CallCount, CallError, Session};
 use super::{DONE, StepContext, StepOutcome};
+use crate::door::rows::ROWS_MAX;
 use crate::plan::databases::INBOX;
 use crate::plan::steps::PlanAction;
 use crate::plan::stream::Draw;
@@ -298,7 +299,7 @@ impl StepContext<'_> {
         }
         if is_listed {
             replica.add(KnownDocument { unid, revision: Revision::first(unid, time_us), is_read: true });
-            self.memory.add_own(row(unid));
+            self.memory.rows.add_own(row(unid));
         }
         DONE
     }
@@ -327,7 +328,7 @@ impl StepContext<'_> {
         let screen = replica.documents.iter().rev().skip(first).take(rows).map(|known| row(known.unid)).collect();
         // After the last screen the first one follows.
         replica.next_row = if first + rows < known { first + rows } else { 0 };
-        self.memory.set_screen(screen);
+        self.memory.rows.set_screen(screen);
         DONE
     }
 
@@ -370,7 +371,7 @@ impl StepContext<'_> {
         if of == Document::Newest && repetition == 0 {
             let wanted = usize::try_from(self.action.repetitions()).unwrap_or(ROWS_MAX);
             let newest = self.replica.as_ref()?.documents.iter().rev().take(wanted).map(|known| row(known.unid));
-            self.memory.set_newest(newest.collect());
+            self.memory.rows.set_newest(newest.collect());
         }
         let row = self.memory.pick(of, self.action.document_fraction(), repetition)?;
         self.replica.as_ref()?.find(&row.unid).copied()

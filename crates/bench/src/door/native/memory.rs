@@ -3,14 +3,9 @@
 use std::collections::VecDeque;
 
 use super::skeleton::{ContentId, SeparatePart};
-
+use crate::door::rows::{FILES_MAX, KnownRows};
 use crate::plan::steps::DocumentFraction;
 use crate::workload::action::Document;
-
-/// Maximum number of rows, and of documents of each other kind, that a user remembers.
-pub(super) const ROWS_MAX: usize = 1_000;
-/// Maximum number of attachments of a document that a user remembers.
-pub(super) const FILES_MAX: usize = 64;
 
 /// A document of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,46 +86,19 @@ pub(super) struct UserMemory {
     pub(super) poll_state: Vec<u8>,
     /// The server names contents in items otherwise than in notes for replication: it encrypts them.
     pub(super) has_keyed_contents: bool,
-    screen: Vec<Row>,
-    newest: Vec<Row>,
-    own: VecDeque<Row>,
+    /// The documents.
+    pub(super) rows: KnownRows<Row>,
 }
 
 impl UserMemory {
-    /// Replaces the rows that were read last.
-    pub(super) fn set_screen(&mut self, rows: Vec<Row>) {
-        self.screen = rows;
-        self.screen.truncate(ROWS_MAX);
-    }
-
-    /// Replaces the newest documents.
-    pub(super) fn set_newest(&mut self, rows: Vec<Row>) {
-        self.newest = rows;
-        self.newest.truncate(ROWS_MAX);
-    }
-
-    /// Adds a document that the user has added. The oldest one is forgotten if there are too many.
-    pub(super) fn add_own(&mut self, row: Row) {
-        if self.own.len() == ROWS_MAX {
-            self.own.pop_front();
-        }
-        self.own.push_back(row);
-    }
-
     /// Returns the document of a step, or `None` if there is none. `Newest` is that of the repetition.
     pub(super) fn pick(&self, of: Document, fraction: DocumentFraction, repetition: u64) -> Option<Row> {
-        match of {
-            Document::Screen => Some(self.screen[fraction.index_of(self.screen.len())?]),
-            Document::Own => self.own.get(fraction.index_of(self.own.len())?).copied(),
-            Document::Newest => self.newest.get(usize::try_from(repetition).ok()?).copied(),
-            Document::Last => self.last.as_ref().map(|last| last.row),
-        }
+        self.rows.pick(of, fraction, repetition, self.last.as_ref().map(|last| &last.row))
     }
 
     /// Forgets a document that is no longer at its place.
     pub(super) fn forget(&mut self, row: Row) {
-        self.screen.retain(|known| *known != row);
-        self.own.retain(|known| *known != row);
+        self.rows.forget(&row);
         self.last.take_if(|last| last.row == row);
     }
 
@@ -148,6 +116,7 @@ impl UserMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::rows::ROWS_MAX;
 
     fn row(note_id: u32) -> Row {
         Row { note_id, unid: [note_id as u8; 16] }
@@ -167,9 +136,9 @@ mod tests {
         for of in [Document::Screen, Document::Own, Document::Newest, Document::Last] {
             assert_eq!(memory.pick(of, fraction(), 0), None);
         }
-        memory.set_screen((1..=4).map(row).collect());
-        memory.set_newest((11..=12).map(row).collect());
-        memory.add_own(row(21));
+        memory.rows.set_screen((1..=4).map(row).collect());
+        memory.rows.set_newest((11..=12).map(row).collect());
+        memory.rows.add_own(row(21));
         memory.last = Some(read(31));
         let picked = |of, repetition| memory.pick(of, fraction(), repetition).map(|row| row.note_id);
         assert_eq!(picked(Document::Screen, 0), Some(3));
@@ -181,8 +150,8 @@ mod tests {
     #[test]
     fn a_document_is_deleted_once() {
         let mut memory = UserMemory::default();
-        memory.set_screen(vec![row(1), row(2)]);
-        memory.add_own(row(2));
+        memory.rows.set_screen(vec![row(1), row(2)]);
+        memory.rows.add_own(row(2));
         memory.last = Some(read(2));
         memory.forget(row(2));
         assert_eq!(memory.pick(Document::Screen, DocumentFraction::from_bits(u32::MAX), 0), Some(row(1)));
@@ -194,10 +163,11 @@ mod tests {
     #[test]
     fn at_most_the_maximum_of_rows_is_kept() {
         let mut memory = UserMemory::default();
-        memory.set_screen((0..2_000).map(row).collect());
-        (0..2_000).for_each(|note_id| memory.add_own(row(note_id)));
+        memory.rows.set_screen((0..2_000).map(row).collect());
+        (0..2_000).for_each(|note_id| memory.rows.add_own(row(note_id)));
         let first = DocumentFraction::from_bits(0);
-        assert_eq!((memory.screen.len(), memory.own.len()), (ROWS_MAX, ROWS_MAX));
+        let last = DocumentFraction::from_bits(u32::MAX);
+        assert_eq!(memory.pick(Document::Screen, last, 0), Some(row(ROWS_MAX as u32 - 1)));
         assert_eq!(memory.pick(Document::Own, first, 0), Some(row(1_000)), "the oldest are forgotten");
     }
 

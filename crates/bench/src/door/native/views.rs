@@ -6,9 +6,10 @@ use client::v1;
 use tokio::time::sleep;
 
 use super::items::{INBOX, row_of, view_named, view_numbered};
-use super::memory::{OpenView, ROWS_MAX, Row};
+use super::memory::{OpenView, Row};
 use super::session::CallError;
 use super::{DONE, NOT_FOUND, StepContext, StepOutcome, StepResult};
+use crate::door::rows::ROWS_MAX;
 use crate::plan::stream::Draw;
 use crate::population::text::search_words;
 use crate::workload::action::Position;
@@ -118,7 +119,7 @@ impl StepContext<'_> {
         }
         let reply = self.read_entries(request).await?;
         view.next = reply.more.then_some(reply.next);
-        self.memory.set_screen(rows_of(&reply.entries));
+        self.memory.rows.set_screen(rows_of(&reply.entries));
         self.memory.view = Some(view);
         Ok(DONE)
     }
@@ -133,7 +134,7 @@ impl StepContext<'_> {
         let mut request = self.entries_request(view.view_id, count);
         begin_at_first(&mut request, &view);
         let reply = self.read_entries(request).await?;
-        self.memory.set_newest(rows_of(&reply.entries));
+        self.memory.rows.set_newest(rows_of(&reply.entries));
         Ok(())
     }
 

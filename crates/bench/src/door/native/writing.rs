@@ -84,24 +84,15 @@ impl StepContext<'_> {
     pub(super) async fn reply(&mut self, of: Document, size: &Size, copy: bool) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.as_ref().filter(|last| last.row == row);
-        let sender =
-            answered.and_then(|last| self.settings.names.number_of(last.from.as_deref()?, self.action.users()));
-        let answered = answered.filter(|last| is_line(&last.subject)).map(|last| Answered {
-            subject: last.subject.clone(),
-            text: String::new(),
-            author: String::new(),
-            date: String::new(),
-        });
-        let to = sender.map_or_else(|| self.action.recipients(1), |sender| vec![sender]);
+        let from = answered.and_then(|last| last.from.as_deref());
+        let to = self.action.recipients_of_answer(&self.settings.names, from);
+        let answered = answered.and_then(|last| Answered::with_line(&last.subject));
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, answered);
         self.send_content(content, &to, copy).await
     }
 
     pub(super) async fn send(&mut self, recipients: Recipients, size: &Size, copy: bool) -> StepResult {
-        let to = match recipients {
-            Recipients::Drawn(count) => self.action.recipients(count),
-            Recipients::Oneself => vec![self.action.user()],
-        };
+        let to = self.action.recipients_of(recipients);
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, None);
         self.send_content(content, &to, copy).await
     }
@@ -154,7 +145,7 @@ impl StepContext<'_> {
         let (items, attachment) = self.added_items(self.action);
         let document = NewDocument { place: Place::Workplace, items, folder, parent, attachment };
         let row = self.session.create_document(self.count, document).await?;
-        self.memory.add_own(row);
+        self.memory.rows.add_own(row);
         Ok(DONE)
     }
 
@@ -190,9 +181,4 @@ impl StepContext<'_> {
         }
         Ok(DONE)
     }
-}
-
-/// Returns `true` if a text that came from the server can be a subject: a short line.
-fn is_line(text: &str) -> bool {
-    text.len() < 400 && !text.chars().any(char::is_control)
 }

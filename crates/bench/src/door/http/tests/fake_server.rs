@@ -15,13 +15,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
 use crate::door::http::origin::Origin;
+use crate::door::{Door, Reply};
+use crate::plan::steps::PlanAction;
+use crate::stub::acceptor;
 
 /// A request that the server has received.
 #[derive(Debug, Clone)]
@@ -138,6 +137,31 @@ impl FakeServer {
         Self { origin, seen, _tasks: tasks }
     }
 
+    /// Performs steps through a door, and returns a line for each: its verb, its result, and the requests that the
+    /// server has received, as a function shows them.
+    pub async fn performed<D: Door<Action = PlanAction>>(
+        &self,
+        door: &mut D,
+        actions: &[PlanAction],
+        shown: impl Fn(&Seen) -> String,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        for action in actions {
+            let before = self.seen().len();
+            let result = match door.perform(action).await {
+                Ok(Reply::Performed { calls, attachments, .. }) => {
+                    assert_eq!(calls as usize, self.seen().len() - before, "all requests are counted");
+                    if attachments > 0 { format!(" ({attachments})") } else { String::new() }
+                }
+                Ok(Reply::Skipped) => " skipped".to_owned(),
+                Err(error) => format!(" {} {:?}", error.code, error.session),
+            };
+            let requests: Vec<String> = self.seen()[before..].iter().map(&shown).collect();
+            lines.push(format!("{}{result}: {}", action.verb().word(), requests.join(" ")));
+        }
+        lines
+    }
+
     /// Starts a server over HTTP/2, which answers with a text.
     pub async fn start_http2(answer: fn(&str) -> String) -> Self {
         let (acceptor, listener, origin) = listen(b"h2").await;
@@ -193,20 +217,12 @@ impl hyper::body::Body for EventBody {
 }
 
 async fn listen(protocol: &[u8]) -> (TlsAcceptor, TcpListener, Arc<Origin>) {
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-    let pem = certified.cert.pem();
-    let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().expect("a certificate");
-    let key = certified.signing_key.serialize_pem();
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().expect("versions");
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).expect("a configuration");
-    config.alpn_protocols = vec![protocol.to_vec()];
+    let (acceptor, pem) = acceptor(protocol).expect("a certificate");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let trust = Trust::pinned(pem.as_bytes()).expect("a certificate");
     let origin = Origin::new(&address, &trust, &Traffic::default()).expect("an origin");
-    (TlsAcceptor::from(Arc::new(config)), listener, Arc::new(origin))
+    (acceptor, listener, Arc::new(origin))
 }
 
 async fn read_request(stream: &mut BufReader<TlsStream<TcpStream>>, connection: usize) -> Option<Seen> {
