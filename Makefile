@@ -22,7 +22,7 @@ run: build ## start a demo server: domain demo.test with users and mail (DATA=fo
 
 test: build ## run every test in its short form
 	@scripts/need test
-	conformance/run "$(DOUBLET)" crash faults replication cluster notesbench worst --seconds 15 --messages 2000 --bound-ms 1000
+	conformance/run "$(DOUBLET)" crash faults replication cluster notesbench acknowledged worst --seconds 15 --messages 2000 --bound-ms 1000
 	scripts/test
 
 check: ## check format, lints, docs, licences, house rules and advisories, fuzz briefly, list newer dependencies
@@ -47,8 +47,8 @@ bench: build ## measure against Postfix, Dovecot and others, write docs/performa
 	$(CARGO) build --release --locked --workspace --example search_cost
 	scripts/bench "$(DOUBLET)"
 
-soak: build ## run the long forms: crash loop, faults, replication, worst requests, thousands of seeds, long fuzzing
+soak: build ## run the long forms: crash loop, N8Mail with kills, faults, replication, worst requests, thousands of seeds, long fuzzing
 	@scripts/need soak
-	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster http-attack web worst --seconds 600
+	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash acknowledged faults replication cluster http-attack web worst --seconds 600
 	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 2000000

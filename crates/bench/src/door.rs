@@ -15,6 +15,7 @@ pub mod choice;
 pub mod http;
 pub mod imap;
 pub mod jmap;
+pub mod journal;
 pub mod line_connection;
 pub mod lite;
 pub mod native;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::imap::{self, ImapDoor, ImapSettings};
 use super::jmap::{self, JmapDoor, JmapSettings};
+use super::journal::Journal;
 use super::lite::{self, LiteDoor, LiteSettings};
 use super::native::{self, NativeDoor, NativeSettings};
 use super::{Door, Offered, Reply, StepError};
@@ -76,6 +77,16 @@ impl DoorSettings {
             Self::Native(settings) => Some(settings),
             Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
         }
+    }
+
+    /// Writes all changes of the users to a journal. Returns `false` if the door keeps none, or if there are doors of
+    /// users.
+    pub fn keep_journal(&mut self, journal: &Arc<Journal>) -> bool {
+        let settings = match self {
+            Self::Native(settings) => Arc::get_mut(settings),
+            Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
+        };
+        settings.is_some_and(|settings| settings.journal.replace(Arc::clone(journal)).is_none())
     }
 
     /// Returns the verbs of the door that the target does not have, as the first user sees it. Each call has a time

@@ -55,6 +55,9 @@ pub struct RunOptions {
     pub steady_limit: Option<Duration>,
     /// The longest time for the last steps.
     pub cool_down: Duration,
+    /// Whether a journal of the changes is kept.
+    #[serde(default)]
+    pub journal: bool,
 }
 
 impl Default for RunOptions {
@@ -82,6 +85,7 @@ impl Default for RunOptions {
             sample: Duration::from_secs(10),
             steady_limit: None,
             cool_down: Duration::from_secs(60),
+            journal: false,
         }
     }
 }

@@ -128,6 +128,7 @@ pub fn native_settings(
         size_scale: run.options.size_scale,
         connections: Connections::new(run.options.users_per_connection, &run.options.source_addresses),
         random,
+        journal: None,
     })
 }
 

@@ -126,6 +126,9 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
         database.documents = kind.database.documents;
     }
     check_connections(&workload, &options)?;
+    if options.journal && workload.door != Door::Native {
+        return Err(refused("--journal: only the door native keeps a journal"));
+    }
     let left_out = left_out(&workload, &offer);
     let labels = labels(&workload);
     let lengths = lengths(&workload, &options, speedup)?;

@@ -140,8 +140,8 @@ impl PlanAction {
         }
     }
 
-    /// Returns the user who receives an answer to a message from an address. If it is not that of a user of the run, the
-    /// answer goes to a user who is drawn, so no mail leaves the run.
+    /// Returns the user who receives an answer to a message from an address. If it is not that of a user of the run,
+    /// the answer goes to a user who is drawn, so no mail leaves the run.
     pub fn recipients_of_answer(&self, names: &UserNames, from: Option<&str>) -> Vec<u64> {
         let sender = from.and_then(|from| names.number_of(from, self.plan.users()));
         sender.map_or_else(|| self.recipients(1), |sender| vec![sender])

@@ -127,8 +127,8 @@ impl Answered {
         Self { subject: subject.to_owned(), text: String::new(), author: String::new(), date: String::new() }
     }
 
-    /// Creates a message of which nothing is quoted. Returns `None` if the subject that came from the server is no short
-    /// line.
+    /// Creates a message of which nothing is quoted. Returns `None` if the subject that came from the server is no
+    /// short line.
     pub fn with_line(subject: &str) -> Option<Self> {
         let is_line = subject.len() < SUBJECT_BYTES_MAX && !subject.chars().any(char::is_control);
         is_line.then(|| Self::without_text(subject))

@@ -9,6 +9,7 @@ use base::Timestamp;
 use super::model::Report;
 use super::samples::{self, SampleValue};
 use super::{html, markdown};
+use crate::door::journal::Journal;
 
 /// The directory of a report.
 #[derive(Debug)]
@@ -57,6 +58,28 @@ impl ReportDirectory {
     /// If it cannot be created.
     pub fn create_histograms(&self) -> io::Result<BufWriter<File>> {
         Ok(BufWriter::new(File::create(self.histograms())?))
+    }
+
+    /// Creates the file of the journal.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be created.
+    pub fn create_journal(&self) -> io::Result<Journal> {
+        Journal::create(&self.journal())
+    }
+
+    /// Deletes the file of the journal.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be deleted.
+    pub fn delete_journal(&self) -> io::Result<()> {
+        fs::remove_file(self.journal())
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.path.join("journal.jsonl")
     }
 
     /// Writes a file of this name.

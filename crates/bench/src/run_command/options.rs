@@ -86,6 +86,9 @@ pub struct PlayOptions {
     /// The longest time for the last steps.
     #[arg(long, value_name = "DURATION", default_value = "1 min", value_parser = duration)]
     cool_down: Duration,
+    /// Writes journal.jsonl beside the report: each change that users have asked for, and whether it was acknowledged.
+    #[arg(long)]
+    journal: bool,
     /// The program of the server; default: doublet beside this program.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "target")]
     pub server: Option<PathBuf>,
@@ -156,6 +159,7 @@ impl PlayOptions {
             sample: self.sample,
             steady_limit: self.steady_limit,
             cool_down: self.cool_down,
+            journal: self.journal,
         }
     }
 }

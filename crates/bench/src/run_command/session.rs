@@ -237,7 +237,11 @@ impl PlaySession<'_> {
     ) -> Result<EndedRun> {
         let RunPlace { run, directory, started } = *place;
         let traffic = Traffic::default();
-        let settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
+        let mut settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
+        let journal = run.options.journal.then(|| directory.create_journal()).transpose()?.map(Arc::new);
+        if let Some(journal) = &journal {
+            settings.keep_journal(journal);
+        }
         let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
         let missing = self.or_interrupted(settings.missing_verbs(run.options.time_limit)).await;
         let run = run.without(&missing.ok_or("broken off before the start signal")?.map_err(unusable)?);
@@ -275,6 +279,10 @@ impl PlaySession<'_> {
             played = play_run(&run, &settings, log, stage, print_progress) => played?,
             never = self.interrupts.forward(&sender) => match never {},
         };
+        if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
+            directory.delete_journal()?;
+            print_progress(&format!("the journal has gaps and is deleted: {error}"));
+        }
         let facts = self.facts(directory, &outcome, record, &begin)?;
         Ok(EndedRun { run, outcome, facts })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use client::ConnectOptions;
 
 use super::connections::Connections;
+use crate::door::journal::Journal;
 use crate::plan::Plan;
 use crate::population::people::UserNames;
 use crate::target::system_random::SystemRandom;
@@ -26,6 +27,8 @@ pub struct NativeSettings {
     pub connections: Connections,
     /// For the logins.
     pub random: SystemRandom,
+    /// Has the changes of all users, if it is kept.
+    pub journal: Option<Arc<Journal>>,
 }
 
 /// Shows no password.

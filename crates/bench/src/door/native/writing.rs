@@ -13,6 +13,7 @@ use super::local_replica::LocalReplica;
 use super::memory::Row;
 use super::session::CallError;
 use super::{DONE, StepContext, StepOutcome, StepResult};
+use crate::door::journal::{Change, Journal, OpenChange, Unid};
 use crate::plan::steps::PlanAction;
 use crate::plan::stream::Draw;
 use crate::population::attachment::Attachment;
@@ -49,8 +50,10 @@ impl StepContext<'_> {
             note: note_key(row.note_id),
             ..v1::DeleteNoteRequest::default()
         };
+        let change = self.begin(Change::Delete { unid: Unid(row.unid) });
         let mut stub = self.session.client().notes();
         self.session.call(self.count, stub.delete_note(request)).await?;
+        change.acknowledge(None);
         self.memory.forget(row);
         Ok(DONE)
     }
@@ -65,8 +68,10 @@ impl StepContext<'_> {
             into: view_named(to),
             out_of: if self.workplace.is_mail_file() { open.or_else(|| view_named(INBOX)) } else { None },
         };
+        let change = self.begin(Change::Move { unid: Unid(row.unid), to });
         let mut stub = self.session.client().views();
         self.session.call(self.count, stub.move_notes(request)).await?;
+        change.acknowledge(None);
         self.memory.forget(row);
         Ok(DONE)
     }
@@ -103,7 +108,9 @@ impl StepContext<'_> {
             items: self.appointment_items(self.action),
             ..NewDocument::default()
         };
-        self.session.create_document(self.count, document).await?;
+        let change = self.begin(Change::Appointment);
+        let row = self.session.create_document(self.count, document).await?;
+        change.acknowledge(Some(Unid(row.unid)));
         Ok(DONE)
     }
 
@@ -149,6 +156,11 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
+    /// Writes to the journal what the user is about to ask for.
+    fn begin(&self, change: Change<'_>) -> OpenChange {
+        Journal::begin(self.settings.journal.as_ref(), self.action.user(), change)
+    }
+
     async fn inbox(&mut self) -> Result<u32, CallError> {
         let inbox = match self.memory.inbox {
             Some(inbox) => inbox,
@@ -164,7 +176,9 @@ impl StepContext<'_> {
             return Ok(StepOutcome::Skipped);
         }
         let message = content.message(&self.address(), &recipients);
+        let change = self.begin(Change::Message { reference: &content.reference, to });
         self.session.deposit(self.count, message, recipients.clone()).await?;
+        change.acknowledge(None);
         if copy && self.replica.is_some() {
             return Ok(self.add_locally(Some(SENT.to_owned()), None));
         } else if copy {
@@ -175,9 +189,11 @@ impl StepContext<'_> {
             self.memory.sent = Some(sent);
             let header = MemoHeader { from: self.address(), to: recipients, ..MemoHeader::default() };
             let items = memo_items(&header, &content);
+            let change = self.begin(Change::Copy { reference: &content.reference });
             let attachment = content.attachment;
             let document = NewDocument { place: Place::MailFile, items, folder: Some(sent), parent: None, attachment };
-            self.session.create_document(self.count, document).await?;
+            let row = self.session.create_document(self.count, document).await?;
+            change.acknowledge(Some(Unid(row.unid)));
         }
         Ok(DONE)
     }
