@@ -166,8 +166,8 @@ def _check_mail(program, place, counts, iterations):
 
 
 def _documents(program, data, path):
-    """Returns the number of documents in a mail file. The table has a document that was moved twice."""
+    """Returns the number of documents in a mail file."""
     table = f"{data}/{os.path.basename(path)}.jsonl"
     subprocess.run([program, "--data", data, "db", "export", path, table], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     with open(table, encoding="utf-8") as text:
-        return len({json.loads(line)["$UNID"] for line in text})
+        return sum(1 for _ in text)

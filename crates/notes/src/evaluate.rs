@@ -61,6 +61,10 @@ impl DatabaseSnapshot<'_> {
         let context = self.evaluation_context();
         let mut searched = SearchStats { up_to: since, examined: 0, over_limit: 0 };
         self.scan_changes(ChangeCursor::after(since), &mut |entry| {
+            // A document that left a folder also has the entry of its change, in the same transaction.
+            if entry.is_departure() {
+                return Ok(true);
+            }
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
             if header.is_stub() || header.class != NoteClass::DOCUMENT || header.modseq != entry.modseq {
                 return Ok(true);

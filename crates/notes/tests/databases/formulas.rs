@@ -78,6 +78,26 @@ fn search_continues_after_the_last_modseq() {
 }
 
 #[test]
+fn search_returns_a_document_that_left_folders_once() {
+    let world = world();
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
+    let moved = world.write(&database, ANN, |writer| {
+        let folders = [writer.folder_create("A", &[])?, writer.folder_create("B", &[])?];
+        let note = writer.note_create(NewNote::document(vec![Item::text("Subject", "moved")]))?;
+        for folder in folders {
+            writer.folder_add(note, folder)?;
+        }
+        Ok((note, folders))
+    });
+    let (note, folders) = moved.expect("created");
+    let leave = |writer: &mut notes::Writer<'_, '_>| {
+        folders.iter().try_for_each(|folder| writer.folder_remove(note, *folder).map(drop))
+    };
+    world.write(&database, ANN, leave).expect("removed");
+    assert_eq!(search(&world, ANN, "SELECT Subject = \"moved\"", Modseq(0)).0, ["moved"]);
+}
+
+#[test]
 fn columns_are_evaluated_from_items_and_formulas() {
     let world = world();
     let database = world.databases.database_open("docs.nsf").expect("the database exists");
