@@ -36,6 +36,13 @@ struct TranslatedItem {
     bytes: Vec<u8>,
 }
 
+impl TranslatedItem {
+    /// Returns `true` if a key is that of a piece of the item.
+    fn has_piece(&self, key: &[u8]) -> bool {
+        keys::split_body(key).is_some_and(|(note, ordinal, _)| (self.note, self.ordinal) == (note, ordinal))
+    }
+}
+
 impl DatabaseCopy<'_> {
     /// Finds documents that keep their UNIDs. Returns `true` if these were the last notes.
     pub(super) fn find_kept(&mut self) -> Result<bool> {
@@ -126,9 +133,8 @@ impl DatabaseCopy<'_> {
         let mut count = 0;
         while let Some((key, value)) = cursor.next()? {
             let is_full = count >= COPY_RECORDS_PER_STEP || batch.byte_count() >= COPY_BYTES_PER_STEP;
-            // The pieces of an item are copied by one step.
-            let may_end = filter != RowFilter::Body || keys::split_body(key).is_some_and(|(.., piece)| piece == 0);
-            if is_full && may_end {
+            // All pieces of a translated item are copied by one step. It has references, of which there is a limit.
+            if is_full && !translated.as_ref().is_some_and(|item| item.has_piece(key)) {
                 self.after = after;
                 return Ok(false);
             }
@@ -188,8 +194,7 @@ impl DatabaseCopy<'_> {
                 *translated = self.translated_item(note, ordinal)?;
             }
         }
-        let is_same = |item: &&TranslatedItem| item.note == note && item.ordinal == ordinal;
-        let Some(item) = translated.as_ref().filter(is_same) else { return Ok(None) };
+        let Some(item) = translated.as_ref().filter(|item| item.has_piece(key)) else { return Ok(None) };
         let start = usize::try_from(piece).unwrap_or(usize::MAX).saturating_mul(BODY_CHUNK_BYTES);
         let end = start.saturating_add(value.len());
         item.bytes.get(start..end).map(Some).ok_or_else(|| damaged(Table::Body, key))

@@ -262,6 +262,24 @@ fn references_of_a_large_item_are_translated_in_all_its_pieces() {
 }
 
 #[test]
+fn a_large_item_is_copied_in_several_steps() {
+    let Source { world, database, .. } = source();
+    let text: String = (0..2_000_000).map(|number| format!("{number} ")).collect();
+    let large = vec![Item::text("Subject", "large"), body(&text)];
+    world.write(&database, ANN, |writer| writer.note_create(NewNote::document(large))).expect("Ann may");
+    let access = manager(&database);
+    let mut running = DatabaseCopy::begin(&world.databases, &access, &new_copy(&database)).expect("the path is free");
+    let mut progress = notes::CopyProgress::default();
+    while !progress.is_complete {
+        let next = running.step().expect("a step");
+        assert!(next.bytes - progress.bytes < 3 << 20, "a step is short: {}", next.bytes - progress.bytes);
+        progress = next;
+    }
+    let made = documents(&running.finish().expect("a copy"));
+    assert_eq!(made["large"].item("Body").expect("it was copied").value, ItemValue::RichText(text));
+}
+
+#[test]
 fn the_name_of_the_owner_is_replaced() {
     let Source { world, database, .. } = source();
     let acl = notes::Acl::private(&Name::new("Cid/Acme"));
