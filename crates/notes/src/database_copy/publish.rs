@@ -18,9 +18,10 @@ use crate::records;
 use crate::server_databases::Databases;
 
 /// An empty database that a copy replaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct ReplacedDatabase {
-    number: DbNumber,
+    /// Its entry in the catalog, with title and options.
+    record: Arc<DatabaseRecord>,
     modseq: Modseq,
     /// The greatest UIDVALIDITY of its folders.
     pub(super) uid_validity: u32,
@@ -28,7 +29,7 @@ pub(super) struct ReplacedDatabase {
 
 impl ReplacedDatabase {
     fn new(database: &Database, counters: &Counters) -> Self {
-        Self { number: database.number, modseq: counters.modseq, uid_validity: counters.uid_validity }
+        Self { record: database.record(), modseq: counters.modseq, uid_validity: counters.uid_validity }
     }
 }
 

@@ -409,6 +409,21 @@ fn a_destination_that_changes_meanwhile_is_kept() {
 }
 
 #[test]
+fn a_destination_whose_options_change_meanwhile_is_kept() {
+    let Source { world, database, .. } = source();
+    let empty = NewDatabase::new(COPY, "Other", DatabaseKind::Standard, notes::Acl::private(&Name::new(ANN)));
+    let empty = world.databases.database_create(&empty).expect("the path is free");
+    let access = manager(&database);
+    let mut running = DatabaseCopy::begin(&world.databases, &access, &new_copy(&database)).expect("it is empty");
+    while !running.step().expect("a step").is_complete {}
+    let options = DatabaseOptions { quota_bytes: Some(1 << 20), ..empty.record().options };
+    world.databases.database_options_set(&manager(&empty), "Other", options).expect("the server may");
+    assert!(running.finish().is_err());
+    let found = world.databases.database_open(COPY).expect("it is there");
+    assert_eq!((found.number(), found.record().options), (empty.number(), options));
+}
+
+#[test]
 fn a_copy_is_of_one_moment_and_only_for_the_server() {
     let Source { world, database, .. } = source();
     let access = manager(&database);
