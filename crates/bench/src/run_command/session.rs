@@ -355,6 +355,8 @@ impl PlaySession<'_> {
             Ok::<_, crate::arguments::Error>(copy_mail_files(run, server, &native, print_progress).await?)
         });
         let Some(databases) = filled.await else { return Ok(broken_off_before_the_run()) };
+        // They hold the connections that users have shared meanwhile.
+        drop((settings, native));
         if let Some(data) = &mut open.data {
             let of_run = run.databases.files().map(|file| file.path());
             data.set_databases(databases?.into_iter().chain(of_run).collect())?;
@@ -373,8 +375,8 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
-        let native = beside_users(run, open)?;
         if let Some(data) = &open.data {
+            let native = beside_users(run, open)?;
             match self.or_interrupted(data.verify(&native)).await {
                 Some(verified) => verified.map_err(refused)?,
                 None => return Ok(broken_off_before_the_run()),
@@ -416,6 +418,8 @@ impl PlaySession<'_> {
             Some(filled) => filled?,
             None => return Ok(broken_off_before_the_run()),
         }
+        // They hold the connections that users have shared meanwhile.
+        drop(settings);
         work(self, open).await
     }
 
