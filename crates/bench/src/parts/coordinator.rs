@@ -42,8 +42,37 @@ struct Member {
     one_way: Duration,
     /// When its counts came last.
     last_message: Instant,
-    /// The part has ended, or its connection is broken.
-    is_gone: bool,
+    /// How the part has left the run before the end that the coordinator decides.
+    departure: Option<Departure>,
+}
+
+/// How a part leaves a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Departure {
+    /// It has reported why it ends.
+    Reported(RunEnd),
+    /// It is silent, its connection is broken, or it sends something else than it should.
+    Lost(String),
+}
+
+impl Departure {
+    /// Returns the end of the run that follows.
+    fn end(&self) -> RunEnd {
+        match self {
+            Self::Reported(end) => *end,
+            Self::Lost(_) => RunEnd::BrokenOff,
+        }
+    }
+}
+
+/// What a part sends at a border.
+enum AtBorder {
+    /// Its counts.
+    Counts(Border),
+    /// It ends.
+    End(RunEnd),
+    /// Nothing in time.
+    Nothing,
 }
 
 /// The coordinator of a run.
@@ -86,7 +115,7 @@ impl Coordinator {
 
     /// Returns the number of parts that have ended before the run, or have not joined.
     pub fn missing(&self) -> u64 {
-        let present = self.members.iter().filter(|member| !member.is_gone).count() as u64;
+        let present = self.members.iter().filter(|member| member.departure.is_none()).count() as u64;
         (self.hello.parts - 1).saturating_sub(present)
     }
 
@@ -147,7 +176,7 @@ impl Coordinator {
             messages,
             one_way: Duration::ZERO,
             last_message: Instant::now(),
-            is_gone: false,
+            departure: None,
         })
     }
 
@@ -175,26 +204,32 @@ impl Coordinator {
         }
     }
 
-    /// Adds up the counts of all parts at a border, and sends the sums. Parts that are late are not in the sums.
+    /// Adds up the counts of all parts at a border, and sends the sums. Parts that are late are not in the sums. If a
+    /// part ends, the run ends for its reason; of several reasons for the worst.
     pub(super) async fn exchange(&mut self, own: Border, patience: Duration) -> Exchanged {
         let begin = Instant::now();
         let silence_max = self.sample + SILENCE_MAX;
         let mut sum = own;
         for member in &mut self.members {
-            match member.counts(own.at, begin + patience).await {
-                Ok(Some(counts)) => {
+            match member.at_border(own.at, begin + patience).await {
+                Ok(AtBorder::Counts(counts)) => {
                     sum.connected += counts.connected;
                     sum.iterated += counts.iterated;
                 }
-                Ok(None) if member.last_message.elapsed() < silence_max && patience < SILENCE_MAX => {}
-                Ok(None) | Err(_) => member.is_gone = true,
+                Ok(AtBorder::End(end)) => member.depart(Departure::Reported(end)),
+                Ok(AtBorder::Nothing) if member.last_message.elapsed() < silence_max && patience < SILENCE_MAX => {}
+                Ok(AtBorder::Nothing) => member.depart(Departure::Lost(MessageError::Silent.to_string())),
+                Err(error) => member.depart(Departure::Lost(error.to_string())),
             }
         }
-        if self.members.iter().any(|member| member.is_gone) {
-            return Exchanged::End(RunEnd::BrokenOff);
+        let departures = self.members.iter().filter_map(|member| member.departure.as_ref());
+        if let Some(end) = departures.map(Departure::end).max() {
+            return Exchanged::End(end);
         }
         for member in &mut self.members {
-            member.is_gone |= message::send(&mut member.writer, &counts(&sum)).await.is_err();
+            if let Err(error) = message::send(&mut member.writer, &counts(&sum)).await {
+                member.depart(Departure::Lost(error.to_string()));
+            }
         }
         Exchanged::Counts(sum)
     }
@@ -218,10 +253,10 @@ impl Coordinator {
             let directory = folder.join(format!("part-{}", member.part));
             fs::create_dir_all(&directory).map_err(|error| PartsError::of_file(&directory, error))?;
             match timeout_at(deadline, member.receive_record(&directory)).await {
-                Ok(Ok(())) => member.is_gone = false,
+                Ok(Ok(())) => {}
                 Ok(Err(PartsError::File { file, reason })) => return Err(PartsError::File { file, reason }),
                 Ok(Err(_)) | Err(_) => {
-                    member.is_gone = true;
+                    member.depart(Departure::Lost(MessageError::Silent.to_string()));
                     // What has come of it is not whole.
                     let _ = fs::remove_dir_all(&directory);
                 }
@@ -232,18 +267,28 @@ impl Coordinator {
 }
 
 impl Member {
-    /// Waits for the counts of a border. Those of earlier borders are dropped. Returns `None` if they do not come in
-    /// time.
-    async fn counts(&mut self, at: Duration, deadline: Instant) -> Result<Option<Border>, MessageError> {
+    /// Records how the part has left the run. The first way counts.
+    fn depart(&mut self, departure: Departure) {
+        self.departure.get_or_insert(departure);
+    }
+
+    /// Waits for the counts of a border, or for the end of the part. Counts of earlier borders are dropped.
+    async fn at_border(&mut self, at: Duration, deadline: Instant) -> Result<AtBorder, MessageError> {
         loop {
-            let Ok(received) = timeout_at(deadline, self.messages.recv()).await else { return Ok(None) };
+            let Ok(received) = timeout_at(deadline, self.messages.recv()).await else { return Ok(AtBorder::Nothing) };
             let Some(Received::Message(message)) = received.transpose()? else {
                 return Err(MessageError::Unexpected("before the end of the run"));
             };
-            let counts = border(&message).ok_or(MessageError::Unexpected("not the counts of a border"))?;
-            self.last_message = Instant::now();
-            if counts.at >= at {
-                return Ok(Some(counts));
+            match message {
+                // All parts complete a run at the same border, so no part has done so before the coordinator.
+                Message::End(end) if end != RunEnd::Complete => return Ok(AtBorder::End(end)),
+                message => {
+                    let counts = border(&message).ok_or(MessageError::Unexpected("not the counts of a border"))?;
+                    self.last_message = Instant::now();
+                    if counts.at >= at {
+                        return Ok(AtBorder::Counts(counts));
+                    }
+                }
             }
         }
     }

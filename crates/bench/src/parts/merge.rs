@@ -50,7 +50,7 @@ pub fn merge(mut parts: Vec<StoredPart>, labels: &Labels, log: &Path) -> Result<
     let records: Vec<&PartRecord> = parts.iter().map(|part| &part.record).collect();
     let outcome = Outcome {
         levels: records[0].levels.clone(),
-        end: end(&records),
+        end: records.iter().map(|record| record.end).max().unwrap_or(RunEnd::BrokenOff),
         ended_at: records.iter().map(|record| record.ended_at).max().unwrap_or_default(),
         recording,
         log: (),
@@ -87,12 +87,6 @@ fn check(parts: &[StoredPart]) -> Result<(), PartsError> {
 
 fn measured(level: &crate::engine::run::LevelOutcome) -> Option<&std::ops::Range<Duration>> {
     level.times.measured.as_ref()
-}
-
-/// Returns why the run ended: a part that was broken off breaks off the run.
-fn end(records: &[&PartRecord]) -> RunEnd {
-    let is_broken_off = records.iter().any(|record| record.end == RunEnd::BrokenOff);
-    if is_broken_off { RunEnd::BrokenOff } else { records[0].end }
 }
 
 fn add_counts(record: &PartRecord, labels: &Labels, recording: &mut Recording) -> Result<(), &'static str> {

@@ -16,6 +16,7 @@ use crate::driver::options::RunOptions;
 use crate::driver::outcome::{CoreCounts, PartFigures, RunFacts, report};
 use crate::driver::play::{LogFile, door_settings, play_run};
 use crate::driver::prepare::PreparedRun;
+use crate::engine::phases::SessionCount;
 use crate::engine::run::{Outcome, StopRequest};
 use crate::engine::share::PartShare;
 use crate::record::histograms::Phase;
@@ -180,6 +181,51 @@ async fn a_part_that_ends_breaks_off_the_run() {
     let both = async { tokio::join!(first, second).0 };
     assert_eq!(with_clock(Duration::from_millis(1), both).await, (RunEnd::BrokenOff, 1));
     assert!(!folder.path().join("part-2").exists(), "nothing of a part that is not whole is left");
+}
+
+/// Joins as part 2, and reports at each border that its three users are connected and have completed an iteration,
+/// until the sums of all parts satisfy a condition.
+async fn join_and_count(address: &str, mut is_over: impl FnMut(&Border) -> bool) -> JoinedPart {
+    let sample = run(2).settings.lengths.sample();
+    let mut joined = JoinedPart::join(address, hello(2), sample).await.expect("it is admitted");
+    joined.start().await.expect("the start signal");
+    let mut at = Duration::ZERO;
+    loop {
+        at += sample;
+        let own = Border { at, connected: 3, iterated: 3, sessions: SessionCount::Unsupported };
+        match joined.exchange(own).await {
+            Exchanged::Counts(sum) if is_over(&sum) => return joined,
+            Exchanged::Counts(_) => {}
+            Exchanged::End(end) => panic!("the coordinator goes on, and has not ended: {end:?}"),
+        }
+    }
+}
+
+/// Plays part 1 beside a part that reports an end after the first border. Returns why the run has ended.
+async fn end_after(reported: RunEnd) -> RunEnd {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = start(ResponseTime::AtOnce).await;
+    let coordinator = coordinator(run(1).settings.lengths.sample());
+    let address = coordinator.address().expect("an address").to_string();
+    let first = async {
+        let mut parts = Parts::Coordinator(coordinator);
+        play_part(&mut parts, 1, &server, folder.path()).await.end
+    };
+    let second = async {
+        let mut joined = join_and_count(&address, |_| true).await;
+        joined.end(reported).await;
+        joined
+    };
+    let both = async { tokio::join!(first, second).0 };
+    with_clock(Duration::from_millis(1), both).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_for_the_reason_that_a_part_reports() {
+    for end in [RunEnd::ServerEnded, RunEnd::NotSteady, RunEnd::BrokenOff] {
+        assert_eq!(end_after(end).await, end);
+    }
+    assert_eq!(end_after(RunEnd::Complete).await, RunEnd::BrokenOff, "no part completes a run alone");
 }
 
 /// Joins with a first message, and returns why the part is refused.
