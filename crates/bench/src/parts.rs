@@ -35,6 +35,9 @@ pub const RECORD_FILE: &str = "part.json";
 /// The histograms of a part.
 pub const LOG_FILE: &str = "histograms.hlog";
 
+/// Why a part that was stopped alone is not complete.
+const STOPPED: &str = "it was stopped before the end of the run";
+
 /// Why parts do not play together.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
@@ -68,6 +71,11 @@ pub enum PartsError {
     /// The records do not belong together.
     #[error("the parts do not belong together: {0}")]
     Different(String),
+}
+
+/// Returns the directory of a part below that of the run.
+pub fn part_directory(folder: &Path, part: u64) -> PathBuf {
+    folder.join(format!("part-{part}"))
 }
 
 impl PartsError {

@@ -27,7 +27,7 @@ use crate::report::model::{
     Promised, Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
-use crate::report::verdict::{DriverFigures, RunFigures, judge};
+use crate::report::verdict::{DriverFigures, IncompletePart, RunFigures, judge};
 use crate::target::counters::ServerCounter;
 use crate::workload::Door;
 use crate::workload::rates::Rates;
@@ -78,8 +78,8 @@ pub struct RunFacts {
 /// What is known of the parts of a run, if there are several.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PartFigures {
-    /// Parts that did not finish.
-    pub missing: u64,
+    /// Parts that are not complete.
+    pub incomplete: Vec<IncompletePart>,
     /// The largest difference between the clocks of two parts.
     pub clock_difference: Option<Duration>,
     /// The largest share of the cores of a machine that the parts on it have used, in a measured interval.
@@ -113,7 +113,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
             .and_then(|counter| server_calls(borders, measured(), |border| border.counters?.get(counter))),
     };
     let figures = DriverFigures {
-        parts_missing: facts.parts.missing,
+        incomplete: facts.parts.incomplete.clone(),
         clock_difference: facts.parts.clock_difference,
         processor_share,
         is_out_of_files: facts.is_out_of_files,

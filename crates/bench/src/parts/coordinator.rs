@@ -15,10 +15,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::joined::{border, counts};
 use super::message::{self, HELLO_BYTES_MAX, Hello, MESSAGE_BYTES_MAX, Message, MessageError, Received};
-use super::{LOG_FILE, PartsError, RECORD_FILE, SILENCE_MAX};
+use super::{LOG_FILE, PartsError, RECORD_FILE, SILENCE_MAX, STOPPED, part_directory};
 use crate::engine::phases::Border;
 use crate::engine::run::RunEnd;
 use crate::engine::share::Exchanged;
+use crate::report::verdict::IncompletePart;
 
 /// The longest time of the first message of a part.
 const HELLO_TIME_MAX: Duration = Duration::from_secs(10);
@@ -61,6 +62,15 @@ impl Departure {
         match self {
             Self::Reported(end) => *end,
             Self::Lost(_) => RunEnd::BrokenOff,
+        }
+    }
+
+    /// Returns why the part is not complete, or `None` if it has reported an end that concerns the whole run.
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Reported(RunEnd::BrokenOff) => Some(STOPPED),
+            Self::Reported(_) => None,
+            Self::Lost(reason) => Some(reason),
         }
     }
 }
@@ -113,10 +123,10 @@ impl Coordinator {
         self.members.iter().map(|member| member.one_way).max()
     }
 
-    /// Returns the number of parts that have ended before the run, or have not joined.
-    pub fn missing(&self) -> u64 {
-        let present = self.members.iter().filter(|member| member.departure.is_none()).count() as u64;
-        (self.hello.parts - 1).saturating_sub(present)
+    /// Returns the parts that have ended before the run, and why.
+    pub fn incomplete(&self) -> Vec<IncompletePart> {
+        let reason = |member: &Member| Some(IncompletePart::new(member.part, member.departure.as_ref()?.reason()?));
+        self.members.iter().filter_map(reason).collect()
     }
 
     /// Waits until all parts have joined, measures the round trips, and sends the start signal.
@@ -241,28 +251,34 @@ impl Coordinator {
         }
     }
 
-    /// Reads what the parts have measured, each into a directory of its own below a folder. A part that does not
-    /// send it within `patience` is missing.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written.
-    pub async fn receive_records(&mut self, folder: &Path, patience: Duration) -> Result<(), PartsError> {
+    /// Reads what the parts have measured, each into a directory of its own below a folder. Returns the parts of which
+    /// not everything came within `patience` or could be written, and why. They have no directory.
+    pub async fn receive_records(&mut self, folder: &Path, patience: Duration) -> Vec<IncompletePart> {
         let deadline = Instant::now() + patience;
+        let mut missing = Vec::new();
         for member in &mut self.members {
-            let directory = folder.join(format!("part-{}", member.part));
-            fs::create_dir_all(&directory).map_err(|error| PartsError::of_file(&directory, error))?;
-            match timeout_at(deadline, member.receive_record(&directory)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(PartsError::File { file, reason })) => return Err(PartsError::File { file, reason }),
-                Ok(Err(_)) | Err(_) => {
-                    member.depart(Departure::Lost(MessageError::Silent.to_string()));
-                    // What has come of it is not whole.
-                    let _ = fs::remove_dir_all(&directory);
+            let directory = part_directory(folder, member.part);
+            let received = match fs::create_dir(&directory) {
+                Ok(()) => {
+                    let received = timeout_at(deadline, member.receive_record(&directory)).await;
+                    let received = received.unwrap_or_else(|_| Err(member.error(MessageError::Silent)));
+                    if received.is_err() {
+                        // What has come of it is not whole.
+                        let _ = fs::remove_dir_all(&directory);
+                    }
+                    received
                 }
+                Err(error) => Err(PartsError::of_file(&directory, error)),
+            };
+            if let Err(error) = received {
+                let reason = match error {
+                    PartsError::Message { source, .. } => source.to_string(),
+                    error => error.to_string(),
+                };
+                missing.push(IncompletePart::new(member.part, &format!("its figures have not come: {reason}")));
             }
         }
-        Ok(())
+        missing
     }
 }
 
@@ -276,8 +292,9 @@ impl Member {
     async fn at_border(&mut self, at: Duration, deadline: Instant) -> Result<AtBorder, MessageError> {
         loop {
             let Ok(received) = timeout_at(deadline, self.messages.recv()).await else { return Ok(AtBorder::Nothing) };
-            let Some(Received::Message(message)) = received.transpose()? else {
-                return Err(MessageError::Unexpected("before the end of the run"));
+            let message = match received.unwrap_or(Err(MessageError::Closed))? {
+                Received::Message(message) => message,
+                Received::Piece(_) => return Err(MessageError::Unexpected("before the end of the run")),
             };
             match message {
                 // All parts complete a run at the same border, so no part has done so before the coordinator.
@@ -300,10 +317,8 @@ impl Member {
         let mut file = File::create(&log).map_err(failed)?;
         let mut length = 0;
         loop {
-            let part = self.part;
-            let broken = |source| PartsError::Message { part, source };
-            let received = self.messages.recv().await.unwrap_or(Err(MessageError::Silent)).map_err(broken)?;
-            match received {
+            let received = self.messages.recv().await.unwrap_or(Err(MessageError::Closed));
+            match received.map_err(|source| self.error(source))? {
                 Received::Message(Message::Counts { .. } | Message::End(_)) => {}
                 Received::Message(Message::Record(text)) => {
                     fs::write(&record, text).map_err(|error| PartsError::of_file(&record, error))?;
@@ -311,16 +326,20 @@ impl Member {
                 Received::Piece(piece) => {
                     length += piece.len() as u64;
                     if length > LOG_BYTES_MAX {
-                        return Err(broken(MessageError::TooLong(length)));
+                        return Err(self.error(MessageError::TooLong(length)));
                     }
                     file.write_all(&piece).map_err(failed)?;
                 }
                 Received::Message(Message::Sent) => break,
-                Received::Message(_) => return Err(broken(MessageError::Unexpected("after the end of the run"))),
+                Received::Message(_) => return Err(self.error(MessageError::Unexpected("after the end of the run"))),
             }
         }
         let sent = message::send(&mut self.writer, &Message::Received).await;
-        sent.map_err(|source| PartsError::Message { part: self.part, source })
+        sent.map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: MessageError) -> PartsError {
+        PartsError::Message { part: self.part, source }
     }
 }
 
@@ -333,7 +352,7 @@ async fn round_trip(
     for _ in 0..ROUND_TRIPS {
         let begin = Instant::now();
         message::send(writer, &Message::Ping).await?;
-        match messages.recv().await.unwrap_or(Err(MessageError::Silent))? {
+        match messages.recv().await.unwrap_or(Err(MessageError::Closed))? {
             Received::Message(Message::Pong) => shortest = shortest.min(begin.elapsed()),
             _ => return Err(MessageError::Unexpected("not an answer to a round trip")),
         }

@@ -38,6 +38,9 @@ pub enum MessageError {
     /// Another message was expected.
     #[error("a message was not expected: {0}")]
     Unexpected(&'static str),
+    /// The connection has ended with an earlier error.
+    #[error("the connection has ended")]
+    Closed,
     /// No message came in time.
     #[error("no message came in time")]
     Silent,

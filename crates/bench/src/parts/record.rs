@@ -16,6 +16,7 @@ use crate::record::counters::VerbCounts;
 use crate::record::histograms::Phase;
 use crate::record::log::Labels;
 use crate::report::model::Machine;
+use crate::report::verdict::IncompletePart;
 use crate::target::disk::DataDisk;
 
 /// Version of the format.
@@ -104,6 +105,9 @@ pub struct PartRecord {
     pub is_started_server: bool,
     /// The largest difference between the clocks of two parts, if this is the coordinator.
     pub clock_difference: Option<Duration>,
+    /// Parts that ended before the run, if this is the coordinator.
+    #[serde(default)]
+    pub incomplete: Vec<IncompletePart>,
 }
 
 /// What a part is.
@@ -119,12 +123,14 @@ pub struct PartIdentity {
     pub machine_id: String,
     /// The largest difference between the clocks of two parts, if this is the coordinator.
     pub clock_difference: Option<Duration>,
+    /// Parts that ended before the run, if this is the coordinator.
+    pub incomplete: Vec<IncompletePart>,
 }
 
 impl PartRecord {
     /// Creates the record of a part that has ended.
     pub fn new<W>(identity: PartIdentity, labels: &Labels, outcome: &Outcome<W>, facts: &RunFacts) -> Self {
-        let PartIdentity { part, options, workload, machine_id, clock_difference } = identity;
+        let PartIdentity { part, options, workload, machine_id, clock_difference, incomplete } = identity;
         let recording = &outcome.recording;
         let verb = |index: u16| labels.verbs[usize::from(index)].clone();
         let counts = recording.counts.iter().map(|(action, phase, counts)| CountRow {
@@ -168,6 +174,7 @@ impl PartRecord {
             has_swapped: facts.has_swapped,
             is_started_server: facts.is_started_server,
             clock_difference,
+            incomplete,
         }
     }
 

@@ -8,7 +8,7 @@ use client::Traffic;
 use tokio::sync::watch;
 
 use super::message::{FORMAT, Hello};
-use super::record::{PartIdentity, PartRecord, StoredPart};
+use super::record::{CountRow, PartIdentity, PartRecord, StoredPart};
 use super::*;
 use crate::compare::spreads::Spreads;
 use crate::driver::observer::RunRecord;
@@ -16,11 +16,14 @@ use crate::driver::options::RunOptions;
 use crate::driver::outcome::{CoreCounts, PartFigures, RunFacts, report};
 use crate::driver::play::{LogFile, door_settings, play_run};
 use crate::driver::prepare::PreparedRun;
-use crate::engine::phases::SessionCount;
-use crate::engine::run::{Outcome, StopRequest};
+use crate::engine::phases::{Decision, PhaseTimes, Phases, SessionCount};
+use crate::engine::run::{LevelOutcome, Outcome, StopRequest};
 use crate::engine::share::PartShare;
+use crate::record::counters::VerbCounts;
 use crate::record::histograms::Phase;
+use crate::record::recorder::Recording;
 use crate::report::model::Machine;
+use crate::report::verdict::IncompletePart;
 use crate::stub::tests::{POLLS, SPEEDUP, prepared, stage, start, target, with_clock};
 use crate::stub::{ResponseTime, StubServer};
 use crate::target::system_random::SystemRandom;
@@ -91,16 +94,42 @@ async fn play_part(parts: &mut Parts, part: u64, server: &StubServer, folder: &P
     let stage = stage(traffic, parts, start, stop);
     let log = BufWriter::new(std::fs::File::create(folder.join(LOG_FILE)).expect("a file"));
     let (outcome, record) = play_run(&run, &settings, log, stage, |_| {}).await.expect("the log can be written");
-    let identity = PartIdentity {
-        part,
-        options: run.options.clone(),
-        workload: "w".to_owned(),
-        machine_id: "m".to_owned(),
-        clock_difference: None,
+    let incomplete = match parts {
+        Parts::Coordinator(coordinator) => coordinator.incomplete(),
+        _ => Vec::new(),
     };
+    let identity = PartIdentity { incomplete, ..identity(part, &run.options) };
     let record = PartRecord::new(identity, &run.labels, &outcome, &facts(record));
     StoredPart::write(folder, record).expect("the file can be written");
     outcome
+}
+
+fn identity(part: u64, options: &RunOptions) -> PartIdentity {
+    PartIdentity {
+        part,
+        options: options.clone(),
+        workload: "w".to_owned(),
+        machine_id: "m".to_owned(),
+        clock_difference: None,
+        incomplete: Vec::new(),
+    }
+}
+
+/// Writes the record of a part that has recorded nothing, after a change, into a directory.
+fn store(directory: &Path, part: u64, change: impl FnOnce(&mut PartRecord)) -> StoredPart {
+    std::fs::create_dir_all(directory).expect("a folder");
+    std::fs::write(directory.join(LOG_FILE), "").expect("a file");
+    let run = run(1);
+    let outcome = Outcome {
+        levels: vec![LevelOutcome { users: USERS, times: PhaseTimes::default(), connected_max: 0 }],
+        end: RunEnd::Complete,
+        ended_at: Duration::ZERO,
+        recording: Recording::default(),
+        log: (),
+    };
+    let mut record = PartRecord::new(identity(part, &run.options), &run.labels, &outcome, &facts(RunRecord::default()));
+    change(&mut record);
+    StoredPart::write(directory, record).expect("a file")
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,9 +147,8 @@ async fn two_parts_play_one_run_and_have_one_report() {
         let mut parts = Parts::Coordinator(coordinator);
         let outcome = play_part(&mut parts, 1, &server, &own).await;
         let Parts::Coordinator(mut coordinator) = parts else { unreachable!("it stays") };
-        let patience = Duration::from_secs(60);
-        coordinator.receive_records(folder.path(), patience).await.expect("files can be written");
-        assert_eq!(coordinator.missing(), 0);
+        let missing = coordinator.receive_records(folder.path(), Duration::from_secs(60)).await;
+        assert_eq!((missing, coordinator.incomplete()), (Vec::new(), Vec::new()));
         assert!(coordinator.clock_difference().is_some_and(|difference| difference < Duration::from_millis(5)));
         outcome
     };
@@ -153,7 +181,7 @@ async fn two_parts_play_one_run_and_have_one_report() {
     assert_eq!((report.run.parts, level.users, level.steps_due), (2, USERS, sum.due));
     // One step that is due at the end of so short an interval and ends after it is more than 1 %.
     assert!(["valid", "overloaded"].contains(&report.state.name.as_str()), "{:?}", report.state);
-    assert_eq!(merged.facts.parts.missing, 0);
+    assert_eq!(merged.facts.parts.incomplete, []);
     let border = merged.facts.record.borders.iter().map(|border| border.users_connected).max();
     assert_eq!(border, Some(USERS));
 }
@@ -169,9 +197,8 @@ async fn a_part_that_ends_breaks_off_the_run() {
         let mut parts = Parts::Coordinator(coordinator);
         let outcome = play_part(&mut parts, 1, &server, folder.path()).await;
         let Parts::Coordinator(mut coordinator) = parts else { unreachable!("it stays") };
-        let patience = Duration::from_secs(1);
-        coordinator.receive_records(folder.path(), patience).await.expect("files can be written");
-        (outcome.end, coordinator.missing())
+        let missing = coordinator.receive_records(folder.path(), Duration::from_secs(1)).await;
+        (outcome.end, coordinator.incomplete(), missing)
     };
     let second = async {
         let mut joined = JoinedPart::join(&address, hello(2), sample).await.expect("it is admitted");
@@ -179,7 +206,11 @@ async fn a_part_that_ends_breaks_off_the_run() {
         // Its connection is closed here.
     };
     let both = async { tokio::join!(first, second).0 };
-    assert_eq!(with_clock(Duration::from_millis(1), both).await, (RunEnd::BrokenOff, 1));
+    let (end, incomplete, missing) = with_clock(Duration::from_millis(1), both).await;
+    assert_eq!(end, RunEnd::BrokenOff);
+    let of_part_2 = |parts: &[IncompletePart], expected: &str| matches!(parts, [IncompletePart { part: 2, reason }] if reason.contains(expected));
+    assert!(of_part_2(&incomplete, "the connection is broken"), "{incomplete:?}");
+    assert!(of_part_2(&missing, "its figures have not come: the connection"), "{missing:?}");
     assert!(!folder.path().join("part-2").exists(), "nothing of a part that is not whole is left");
 }
 
@@ -263,28 +294,8 @@ async fn parts_that_do_not_belong_to_the_run_are_refused() {
 #[test]
 fn records_of_different_runs_are_not_merged() {
     let folder = tempfile::tempdir().expect("a folder");
-    let stored = |part: u64, seed: u64, name: &str| {
-        let path = folder.path().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        std::fs::write(path.join(LOG_FILE), "").expect("a file");
-        let run = run(1);
-        let outcome = Outcome {
-            levels: vec![crate::engine::run::LevelOutcome {
-                users: USERS,
-                times: crate::engine::phases::PhaseTimes::default(),
-                connected_max: 0,
-            }],
-            end: RunEnd::Complete,
-            ended_at: Duration::ZERO,
-            recording: crate::record::recorder::Recording::default(),
-            log: (),
-        };
-        let options = RunOptions { seed, ..run.options.clone() };
-        let workload = "w".to_owned();
-        let identity = PartIdentity { part, options, workload, machine_id: "m".to_owned(), clock_difference: None };
-        let record = PartRecord::new(identity, &run.labels, &outcome, &facts(RunRecord::default()));
-        StoredPart::write(&path, record).expect("a file")
-    };
+    let stored =
+        |part: u64, seed: u64, name: &str| store(&folder.path().join(name), part, |record| record.options.seed = seed);
     let labels = run(1).labels;
     let log = folder.path().join("merged.hlog");
     let refused = |parts: Vec<StoredPart>| merge::merge(parts, &labels, &log).expect_err("different").to_string();
@@ -292,8 +303,122 @@ fn records_of_different_runs_are_not_merged() {
     assert!(refused(vec![stored(1, 1, "a"), stored(1, 1, "b")]).contains("part 1 is there twice"));
     assert!(refused(vec![stored(1, 1, "a"), stored(2, 2, "b")]).contains("other options"));
     let half = merge::merge(vec![stored(1, 1, "a")], &labels, &log).expect("a part");
-    assert_eq!(half.facts.parts.missing, 1);
+    assert_eq!(half.facts.parts.incomplete, [IncompletePart::new(2, "there is no record of it")]);
     let damaged = folder.path().join("a").join(RECORD_FILE);
     std::fs::write(&damaged, "{}").expect("a file");
     assert!(StoredPart::read(&folder.path().join("a")).expect_err("damaged").to_string().contains("part.json"));
+}
+
+#[test]
+fn parts_without_the_measured_interval_have_ended_before_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stored = |part: u64, end: RunEnd, measured: Option<[u64; 2]>| {
+        store(&folder.path().join(format!("{part}")), part, |record| {
+            record.end = end;
+            let seconds = measured.map(|interval| interval.map(Duration::from_secs));
+            record.levels[0].times.measured = seconds.map(|[start, end]| start..end);
+            record.counts = vec![polls(measured.map(|_| 1), 7)];
+        })
+    };
+    let log = folder.path().join("merged.hlog");
+    let merged = |parts: [StoredPart; 2]| {
+        let merged = merge::merge(parts.into(), &run(1).labels, &log).map_err(|error| error.to_string())?;
+        let due = |phase| merged.outcome.recording.counts.sum(phase).due;
+        Ok::<_, String>((merged.outcome.end, [due(Phase::Measured(1)), due(Phase::Other)]))
+    };
+    let one = |end, measured| stored(1, end, measured);
+    let two = |end, measured| stored(2, end, measured);
+    let interval = Some([4, 8]);
+    let both = merged([one(RunEnd::Complete, interval), two(RunEnd::Complete, interval)]);
+    assert_eq!(both, Ok((RunEnd::Complete, [14, 0])));
+    let stopped = merged([one(RunEnd::Complete, interval), two(RunEnd::BrokenOff, None)]);
+    assert_eq!(stopped, Ok((RunEnd::BrokenOff, [7, 7])));
+    let coordinator_stopped = merged([one(RunEnd::BrokenOff, None), two(RunEnd::ServerEnded, interval)]);
+    assert_eq!(coordinator_stopped, Ok((RunEnd::BrokenOff, [0, 14])), "the run has no measured interval");
+    let different = Err("the parts do not belong together: part 2 has other measured intervals than part 1".to_owned());
+    assert_eq!(merged([one(RunEnd::Complete, interval), two(RunEnd::BrokenOff, Some([4, 9]))]), different);
+    assert_eq!(merged([one(RunEnd::Complete, interval), two(RunEnd::Complete, None)]), different);
+    assert_eq!(merged([one(RunEnd::Complete, None), two(RunEnd::BrokenOff, interval)]), different);
+}
+
+/// Returns the counts of so many polls.
+fn polls(level: Option<u8>, due: u64) -> CountRow {
+    let counts = VerbCounts { due, ..VerbCounts::default() };
+    CountRow { verb: "poll".to_owned(), class: run(1).labels.classes[0].clone(), level, counts }
+}
+
+/// Merges part 1 with a part 2 that is damaged, and checks the report.
+fn check_damaged(damage: impl FnOnce(&Path), missing: &[IncompletePart], expected: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = part_directory(folder.path(), 2);
+    let own = store(&part_directory(folder.path(), 1), 1, |record| record.counts = vec![polls(None, 2)]);
+    store(&directory, 2, |record| record.counts = vec![polls(None, 5)]);
+    damage(&directory);
+    let run = run(1);
+    let log = folder.path().join("merged.hlog");
+    let merged = merge::merge_received(own, folder.path(), missing.to_vec(), &run.labels, &log);
+    let merged = merged.expect("the figures of part 1 can be used");
+    let report = report(&run, &merged.outcome, &merged.facts);
+    assert_eq!(report.state.name, "broken off");
+    let [reason] = &report.state.reasons[..] else { panic!("{:?}", report.state) };
+    assert!(reason.text.starts_with("part 2 is not complete: ") && reason.text.contains(expected), "{}", reason.text);
+    assert_eq!(merged.outcome.recording.counts.sum(Phase::Other).due, 2, "{expected}: nothing of part 2 counts");
+}
+
+#[test]
+fn a_part_whose_figures_cannot_be_used_is_left_out_and_named() {
+    let write = |name: &'static str, text: &'static str| {
+        move |directory: &Path| std::fs::write(directory.join(name), text).expect("a file")
+    };
+    check_damaged(write(RECORD_FILE, "{}"), &[], "part.json: missing field");
+    check_damaged(write(LOG_FILE, "nothing\n"), &[], "histograms.hlog: line 1 is damaged");
+    check_damaged(|directory| std::fs::remove_dir_all(directory).expect("a folder"), &[], "No such file");
+    let missing = [IncompletePart::new(2, "its figures have not come: no message came in time")];
+    check_damaged(|directory| std::fs::remove_dir_all(directory).expect("a folder"), &missing, "no message came");
+    let with = |change: fn(&mut PartRecord)| move |directory: &Path| drop(store(directory, 2, change));
+    let unknown = |record: &mut PartRecord| {
+        record.counts = vec![polls(None, 5), CountRow { verb: "juggle".to_owned(), ..polls(None, 5) }];
+    };
+    check_damaged(with(unknown), &[], "part.json: it has an unknown verb");
+    let large = |record: &mut PartRecord| record.counts = vec![polls(None, u64::MAX / 1_000); 2_000];
+    check_damaged(with(large), &[], "it has counts that are too large");
+    check_damaged(with(|record| record.part = 1), &[], "part 2 has sent the record of part 1");
+    check_damaged(with(|record| record.options.seed = 9), &[], "other options than part 1");
+}
+
+/// The other part knows the decision, but has been stopped meanwhile: its record has no measured interval.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_stopped_during_the_decision_is_in_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [own, other] = ["part-1", "other"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&own).expect("a folder");
+    store(&other, 2, |record| record.end = RunEnd::BrokenOff);
+    let server = start(ResponseTime::AtOnce).await;
+    let lengths = run(1).settings.lengths;
+    let coordinator = coordinator(lengths.sample());
+    let address = coordinator.address().expect("an address").to_string();
+    let first = async {
+        let mut parts = Parts::Coordinator(coordinator);
+        let outcome = play_part(&mut parts, 1, &server, &own).await;
+        let Parts::Coordinator(mut coordinator) = parts else { unreachable!("it stays") };
+        (outcome, coordinator.receive_records(folder.path(), Duration::from_secs(60)).await)
+    };
+    let second = async {
+        let mut phases = Phases::new(lengths, Duration::ZERO, USERS, USERS);
+        let is_decision = |sum: &Border| matches!(phases.border(sum), Decision::Measure(_));
+        let mut joined = join_and_count(&address, is_decision).await;
+        joined.end(RunEnd::BrokenOff).await;
+        joined.send_record(&other).await.expect("the coordinator receives it");
+    };
+    let both = async { tokio::join!(first, second).0 };
+    let (outcome, missing) = with_clock(Duration::from_millis(1), both).await;
+    assert!(outcome.levels[0].times.measured.is_some(), "part 1 has decided");
+    let stored = StoredPart::read(&own).expect("a record");
+    let log = folder.path().join("merged.hlog");
+    let run = run(1);
+    let merged = merge::merge_received(stored, folder.path(), missing, &run.labels, &log).expect("parts of one run");
+    let report = report(&run, &merged.outcome, &merged.facts);
+    let reasons: Vec<&str> = report.state.reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let expected = ["part 2 is not complete: it was stopped before the end of the run", "the run was stopped"];
+    assert_eq!((report.state.name.as_str(), &reasons[..2]), ("broken off", &expected[..]));
 }

@@ -87,7 +87,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    fn merge(&mut self, other: &Self) {
+    /// Adds what was recorded elsewhere.
+    pub fn merge(&mut self, other: &Self) {
         self.histograms.merge(&other.histograms);
         self.counts.merge(&other.counts);
         self.errors.merge(&other.errors);

@@ -8,6 +8,8 @@ mod tests;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::run::{Outcome, RunEnd};
 use crate::record::histograms::{HistogramKey, Phase, Subject, TimeHistogram};
 
@@ -25,6 +27,8 @@ pub const CALLS_DIFFERENCE_MAX: f64 = 0.01;
 pub const SKIPPED_SHARE_MAX: f64 = 0.01;
 /// The difference between the clocks of parts.
 pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_millis(5);
+/// Maximum length of the reason of an incomplete part, in bytes. It may repeat what another machine has sent.
+const REASON_BYTES_MAX: usize = 500;
 /// The load of a core before the run.
 pub const LOAD_BEFORE_MAX: f64 = 0.5;
 
@@ -41,7 +45,7 @@ pub enum State {
     NotSteady,
     /// Too many steps failed, or the server ended.
     Failed,
-    /// The run was stopped, or a part did not finish.
+    /// The run was stopped, or a part is not complete.
     BrokenOff,
 }
 
@@ -114,11 +118,27 @@ pub struct LevelFigures {
     pub lateness_p99: Option<Duration>,
 }
 
+/// A part that did not finish, or whose figures are missing, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncompletePart {
+    /// The number of the part.
+    pub part: u64,
+    /// Why it is not complete.
+    pub reason: String,
+}
+
+impl IncompletePart {
+    /// Creates it. Only the beginning of a long reason is kept.
+    pub fn new(part: u64, reason: &str) -> Self {
+        Self { part, reason: reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_owned() }
+    }
+}
+
 /// The figures of the driver and of the machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriverFigures {
-    /// Parts that did not finish.
-    pub parts_missing: u64,
+    /// Parts that are not complete.
+    pub incomplete: Vec<IncompletePart>,
     /// The share of its cores that the driver used in the measured intervals, the largest of all parts.
     pub processor_share: Option<f64>,
     /// The driver has reached its limit of open files.
@@ -189,11 +209,10 @@ pub fn judge(figures: &RunFigures) -> Verdict {
 }
 
 fn end_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
-    let mut reasons = Vec::new();
-    let parts_missing = figures.driver.parts_missing;
-    if parts_missing > 0 {
-        reasons.push((State::BrokenOff, remark("parts", format!("{parts_missing} parts did not finish"))));
-    }
+    let of_part = |IncompletePart { part, reason }: &IncompletePart| {
+        (State::BrokenOff, remark("parts", format!("part {part} is not complete: {reason}")))
+    };
+    let mut reasons: Vec<_> = figures.driver.incomplete.iter().map(of_part).collect();
     reasons.extend(match figures.end {
         RunEnd::Complete => None,
         RunEnd::NotSteady => Some((State::NotSteady, remark("steady", "no steady state within the limit of time"))),

@@ -9,17 +9,16 @@ use std::net::TcpListener;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use bench::driver::options::RunOptions;
 use bench::driver::outcome::{report, samples};
 use bench::driver::prepare::PreparedRun;
 use bench::engine::run::RunEnd;
 use bench::engine::share::PartShare;
-use bench::parts::merge::merge;
+use bench::parts::merge::merge_received;
 use bench::parts::message::{FORMAT, Hello};
 use bench::parts::record::{PartIdentity, PartRecord, StoredPart};
-use bench::parts::{Coordinator, JoinedPart, LOG_FILE, PARTS_MAX, Parts, SILENCE_MAX};
+use bench::parts::{Coordinator, JoinedPart, LOG_FILE, PARTS_MAX, Parts, SILENCE_MAX, part_directory};
 use bench::report::directory::ReportDirectory;
 use bench::report::verdict::State;
 use bench::target::system_random::SystemRandom;
@@ -104,19 +103,12 @@ async fn finish_coordinator(place: &RunPlace<'_>, ended: EndedRun, parts: Parts)
     let Parts::Coordinator(mut coordinator) = parts else { return Err("this part is no coordinator".into()) };
     let patience = run.options.cool_down + run.options.time_limit + SILENCE_MAX * 2;
     eprintln!("receiving what the other parts have measured");
-    coordinator.receive_records(directory.path(), patience).await?;
-    let own = directory.path().join("part-1");
+    let missing = coordinator.receive_records(directory.path(), patience).await;
+    let own = part_directory(directory.path(), 1);
     fs::create_dir(&own)?;
     fs::rename(directory.histograms(), own.join(LOG_FILE))?;
-    let record = part_record(run, &ended, coordinator.clock_difference());
-    let mut stored = vec![StoredPart::write(&own, record)?];
-    for part in 2..=run.options.parts {
-        let folder = directory.path().join(format!("part-{part}"));
-        if folder.exists() {
-            stored.push(StoredPart::read(&folder)?);
-        }
-    }
-    let mut merged = merge(stored, &run.labels, &directory.histograms())?;
+    let own = StoredPart::write(&own, part_record(run, &ended, Some(&coordinator)))?;
+    let mut merged = merge_received(own, directory.path(), missing, &run.labels, &directory.histograms())?;
     merged.facts.commit = facts::COMMIT;
     let report = report(run, &merged.outcome, &merged.facts);
     let samples = samples(&merged.facts.record.borders, merged.facts.cores.server);
@@ -164,13 +156,15 @@ async fn play_joined(
     Ok(ExitCode::from(if is_broken_off { State::BrokenOff } else { State::Valid }.exit_code()))
 }
 
-fn part_record(run: &PreparedRun, ended: &EndedRun, clock_difference: Option<Duration>) -> PartRecord {
+/// Returns the record of this part, with what the coordinator knows of the others.
+fn part_record(run: &PreparedRun, ended: &EndedRun, coordinator: Option<&Coordinator>) -> PartRecord {
     let identity = PartIdentity {
         part: run.settings.share.part(),
         options: shared_options(run),
         workload: digest(&run.text),
         machine_id: facts::machine_id(),
-        clock_difference,
+        clock_difference: coordinator.and_then(Coordinator::clock_difference),
+        incomplete: coordinator.map(Coordinator::incomplete).unwrap_or_default(),
     };
     PartRecord::new(identity, &run.labels, &ended.outcome, &ended.facts)
 }

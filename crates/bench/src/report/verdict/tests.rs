@@ -40,7 +40,8 @@ fn figures_at_their_limits_are_valid() {
 #[test]
 fn each_rule_has_its_state() {
     check(|figures| figures.end = RunEnd::BrokenOff, State::BrokenOff, &["stopped"]);
-    check(|figures| figures.driver.parts_missing = 1, State::BrokenOff, &["parts"]);
+    let incomplete = vec![IncompletePart::new(2, "it was stopped"), IncompletePart::new(3, "it was stopped")];
+    check(|figures| figures.driver.incomplete = incomplete, State::BrokenOff, &["parts", "parts"]);
     check(|figures| figures.end = RunEnd::ServerEnded, State::Failed, &["server-ended"]);
     check(|figures| figures.levels[1].failed = 101, State::Failed, &["errors"]);
     check(|figures| figures.end = RunEnd::NotSteady, State::NotSteady, &["steady"]);
@@ -80,6 +81,10 @@ fn reasons_have_the_figure_and_the_limit() {
         limit: Some(5_000.0),
     };
     assert_eq!(judge(&late).reasons, [expected]);
+    let mut incomplete = figures();
+    incomplete.driver.incomplete = vec![IncompletePart::new(3, &"é".repeat(1_000))];
+    let [reason] = &judge(&incomplete).reasons[..] else { panic!("one part is not complete") };
+    assert_eq!(reason.text, format!("part 3 is not complete: {}", "é".repeat(250)));
 }
 
 #[test]
