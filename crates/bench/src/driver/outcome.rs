@@ -27,7 +27,7 @@ use crate::report::model::{
     Promised, Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
-use crate::report::verdict::{DriverFigures, IncompletePart, RunFigures, judge};
+use crate::report::verdict::{DriverFigures, IncompletePart, PartLateness, RunFigures, judge, latest_part};
 use crate::target::counters::ServerCounter;
 use crate::workload::Door;
 use crate::workload::rates::Rates;
@@ -82,6 +82,8 @@ pub struct PartFigures {
     pub incomplete: Vec<IncompletePart>,
     /// The largest difference between the clocks of two parts.
     pub clock_difference: Option<Duration>,
+    /// The lateness of each part.
+    pub lateness: Vec<PartLateness>,
     /// The largest share of the cores of a machine that the parts on it have used, in a measured interval.
     pub processor_share: Option<f64>,
 }
@@ -115,6 +117,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     let figures = DriverFigures {
         incomplete: facts.parts.incomplete.clone(),
         clock_difference: facts.parts.clock_difference,
+        lateness: facts.parts.lateness.clone(),
         processor_share,
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
@@ -124,6 +127,11 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     };
     let verdict = judge(&RunFigures::of_outcome(outcome, figures));
     let is_lateness = |key: &HistogramKey| key.subject == Subject::Lateness && key.phase != Phase::Other;
+    let latest = latest_part(&facts.parts.lateness);
+    let lateness = match latest {
+        Some(part) => Times::of_histogram(&part.times),
+        None => Times::of_histogram(&outcome.recording.histograms.sum(is_lateness)),
+    };
     Report {
         format: FORMAT,
         state: State::of_verdict(&verdict),
@@ -138,7 +146,8 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         requirements: requirements(run.plan.workload(), facts.is_started_server),
         errors: errors(run, &outcome.recording),
         driver: Driver {
-            lateness: Times::of_histogram(&outcome.recording.histograms.sum(is_lateness)),
+            lateness,
+            lateness_part: latest.map(|part| part.part),
             processor_share: processor_share.unwrap_or(0.0).clamp(0.0, 1.0),
             cores: cores.driver,
             pinned: cores.is_pinned,

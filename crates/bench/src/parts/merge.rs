@@ -22,7 +22,7 @@ use crate::record::counters::{ErrorCount, VerbCounts};
 use crate::record::histograms::{Action, ClassIndex, HistogramKey, Phase, VerbIndex};
 use crate::record::log::{Labels, LogReader};
 use crate::record::recorder::Recording;
-use crate::report::verdict::IncompletePart;
+use crate::report::verdict::{IncompletePart, PartLateness};
 
 /// A run of several parts.
 #[derive(Debug)]
@@ -93,13 +93,15 @@ struct Merging<'a> {
     /// The records, that of the coordinator first.
     records: Vec<PartRecord>,
     recording: Recording,
+    lateness: Vec<PartLateness>,
 }
 
 impl<'a> Merging<'a> {
     fn begin(coordinator: StoredPart, labels: &'a Labels, log: &'a Path) -> Result<Self, PartsError> {
         let file = File::create(log).map_err(|error| PartsError::of_file(log, error))?;
         let writer = BufWriter::new(file);
-        let mut merging = Self { labels, log, writer, records: Vec::new(), recording: Recording::default() };
+        let recording = Recording::default();
+        let mut merging = Self { labels, log, writer, records: Vec::new(), recording, lateness: Vec::new() };
         let recording = merging.read(&coordinator)?;
         merging.append(coordinator, &recording)?;
         Ok(merging)
@@ -136,6 +138,9 @@ impl<'a> Merging<'a> {
         std::io::copy(&mut file, &mut self.writer).map_err(|error| PartsError::of_file(self.log, error))?;
         self.recording.merge(recording);
         self.records.push(part.record);
+        let part = self.records[self.records.len() - 1].part;
+        let levels = self.records[0].levels.len();
+        self.lateness.push(PartLateness::of_histograms(part, &recording.histograms, levels));
         Ok(())
     }
 
@@ -154,7 +159,9 @@ impl<'a> Merging<'a> {
         let file = File::open(log).map_err(|error| PartsError::of_file(log, error))?;
         let spreads = Spreads::read(BufReader::new(file), &measured);
         let spreads = spreads.map_err(|error| PartsError::of_file(log, error))?;
-        Ok(MergedRun { facts: facts(records, missing, spreads), outcome })
+        let mut facts = facts(records, missing, spreads);
+        facts.parts.lateness = self.lateness;
+        Ok(MergedRun { outcome, facts })
     }
 }
 
@@ -299,6 +306,7 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
         spreads,
         parts: PartFigures {
             incomplete: incomplete(records, missing),
+            lateness: Vec::new(),
             clock_difference: own.clock_difference,
             processor_share: processor_share(records),
         },

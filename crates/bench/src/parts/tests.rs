@@ -182,6 +182,8 @@ async fn two_parts_play_one_run_and_have_one_report() {
     // One step that is due at the end of so short an interval and ends after it is more than 1 %.
     assert!(["valid", "overloaded"].contains(&report.state.name.as_str()), "{:?}", report.state);
     assert_eq!(merged.facts.parts.incomplete, []);
+    assert_eq!(merged.facts.parts.lateness.iter().map(|part| part.part).collect::<Vec<_>>(), [1, 2]);
+    assert!(report.driver.lateness_part.is_some_and(|part| part == 1 || part == 2), "{:?}", report.driver);
     let border = merged.facts.record.borders.iter().map(|border| border.users_connected).max();
     assert_eq!(border, Some(USERS));
 }

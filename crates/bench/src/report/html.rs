@@ -202,7 +202,8 @@ fn driver(page: &mut Page, report: &Report) {
     page.heading("Driver");
     let lateness = driver.lateness.as_ref().map(|lateness| {
         let [p50, p99, max] = [lateness.p50_us, lateness.p99_us, lateness.max_us].map(millis);
-        format!("Lateness in milliseconds: p50 {p50}, p99 {p99}, maximum {max}")
+        let part = driver.lateness_part.map(|part| format!(" of part {part}, the latest")).unwrap_or_default();
+        format!("Lateness{part} in milliseconds: p50 {p50}, p99 {p99}, maximum {max}")
     });
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
     let others = [

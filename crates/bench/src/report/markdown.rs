@@ -134,7 +134,8 @@ fn format_driver(report: &Report) -> String {
     if let Some(lateness) = &driver.lateness {
         let p50 = millis(lateness.p50_us);
         let p99 = millis(lateness.p99_us);
-        let _ = writeln!(text, "- lateness: p50 {p50}, p99 {p99}, maximum {}", millis(lateness.max_us));
+        let part = driver.lateness_part.map(|part| format!(" of part {part}, the latest")).unwrap_or_default();
+        let _ = writeln!(text, "- lateness{part}: p50 {p50}, p99 {p99}, maximum {}", millis(lateness.max_us));
     }
     let _ = writeln!(text, "- processor: {:.1} % of {} cores", driver.processor_share * 100.0, driver.cores);
     let _ = writeln!(text, "- memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0);

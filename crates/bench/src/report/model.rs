@@ -301,6 +301,9 @@ pub struct ErrorFigures {
 pub struct Driver {
     /// How late steps began whose user was idle.
     pub lateness: Option<Times>,
+    /// The part whose lateness this is, if there are several: the one with the largest 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_part: Option<u64>,
     /// The share of its cores that it used in the measured intervals, the largest of all levels.
     pub processor_share: f64,
     /// Its cores.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::run::{Outcome, RunEnd};
-use crate::record::histograms::{HistogramKey, Phase, Subject, TimeHistogram};
+use crate::record::histograms::{HistogramKey, HistogramSet, Phase, Subject, TimeHistogram};
 
 /// The share of the steps of a measured interval that may fail.
 pub const FAILED_SHARE_MAX: f64 = 0.01;
@@ -114,8 +114,49 @@ pub struct LevelFigures {
     pub failed: u64,
     /// Those of `due` that were skipped.
     pub skipped: u64,
-    /// The 99th percentile of the driver's lateness, if there was any.
-    pub lateness_p99: Option<Duration>,
+    /// The lateness of the driver, if there was any: of several parts, that of the worst.
+    pub lateness: Option<Lateness>,
+}
+
+/// How late a driver began the steps of a measured interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// The 99th percentile.
+    pub p99: Duration,
+    /// The part that was so late, if there are several.
+    pub part: Option<u64>,
+}
+
+/// The lateness of one of several parts.
+///
+/// Parts are judged one by one: of many parts, one that is late all the time has few of the steps of all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartLateness {
+    /// The number of the part.
+    pub part: u64,
+    /// Its lateness in all measured intervals.
+    pub times: TimeHistogram,
+    /// The 99th percentile in the measured interval of each level, from level 1.
+    p99: Vec<Option<Duration>>,
+}
+
+impl PartLateness {
+    /// Collects the lateness of a part from what it has recorded in so many levels.
+    pub fn of_histograms(part: u64, histograms: &HistogramSet, levels: usize) -> Self {
+        let levels = (1_u8..).take(levels).map(Phase::Measured);
+        let times = histograms.sum(|key| key.subject == Subject::Lateness && key.phase != Phase::Other);
+        Self { part, times, p99: levels.map(|phase| p99(&lateness(histograms, phase))).collect() }
+    }
+
+    fn of_level(&self, number: u8) -> Option<Lateness> {
+        let p99 = *self.p99.get(usize::from(number).checked_sub(1)?)?;
+        Some(Lateness { p99: p99?, part: Some(self.part) })
+    }
+}
+
+/// Returns the part with the largest 99th percentile in all measured intervals, the first one of several.
+pub fn latest_part(parts: &[PartLateness]) -> Option<&PartLateness> {
+    parts.iter().rev().filter(|part| !part.times.is_empty()).max_by_key(|part| p99(&part.times))
 }
 
 /// A part that did not finish, or whose figures are missing, and why.
@@ -143,6 +184,8 @@ pub struct DriverFigures {
     pub processor_share: Option<f64>,
     /// The driver has reached its limit of open files.
     pub is_out_of_files: bool,
+    /// The lateness of each part, if there are several.
+    pub lateness: Vec<PartLateness>,
     /// Requests that the driver counted.
     pub calls: u64,
     /// Requests that the server counted.
@@ -175,20 +218,24 @@ impl RunFigures {
         let levels = measured.map(|(_, number)| {
             let phase = Phase::Measured(number);
             let counts = outcome.recording.counts.sum(phase);
-            let lateness = outcome
-                .recording
-                .histograms
-                .sum(|key: &HistogramKey| *key == HistogramKey { subject: Subject::Lateness, phase });
+            let alone = || Some(Lateness { p99: p99(&lateness(&outcome.recording.histograms, phase))?, part: None });
+            let of_parts = driver.lateness.iter().rev().filter_map(|part| part.of_level(number));
             LevelFigures {
                 due: counts.due,
                 ended: counts.ended,
                 failed: counts.failed,
                 skipped: counts.skipped,
-                lateness_p99: p99(&lateness),
+                lateness: if driver.lateness.is_empty() { alone() } else { of_parts.max_by_key(|one| one.p99) },
             }
         });
-        Self { end: outcome.end, levels: levels.collect(), cut: outcome.recording.histograms.cut(), driver }
+        let levels = levels.collect();
+        Self { end: outcome.end, levels, cut: outcome.recording.histograms.cut(), driver }
     }
+}
+
+/// Returns the lateness in a phase.
+fn lateness(histograms: &HistogramSet, phase: Phase) -> TimeHistogram {
+    histograms.sum(|key| *key == HistogramKey { subject: Subject::Lateness, phase })
 }
 
 fn p99(times: &TimeHistogram) -> Option<Duration> {
@@ -232,9 +279,10 @@ fn level_reasons(level: &LevelFigures) -> Vec<(State, Remark)> {
         let text = format!("{:.2} % of the steps failed", 100.0 * failed);
         reasons.push((State::Failed, limited("errors", text, failed, FAILED_SHARE_MAX)));
     }
-    if let Some(lateness) = level.lateness_p99.filter(|lateness| *lateness > LATENESS_P99_MAX) {
-        let text = format!("the driver began 1 % of the steps {:.1} ms late or later", millis(lateness));
-        let remark = limited("lateness", text, micros(lateness), micros(LATENESS_P99_MAX));
+    if let Some(Lateness { p99, part }) = level.lateness.filter(|lateness| lateness.p99 > LATENESS_P99_MAX) {
+        let driver = part.map_or_else(|| "the driver".to_owned(), |part| format!("part {part}"));
+        let text = format!("{driver} began 1 % of the steps {:.1} ms late or later", millis(p99));
+        let remark = limited("lateness", text, micros(p99), micros(LATENESS_P99_MAX));
         reasons.push((State::NotValid, remark));
     }
     let ended = 1.0 - share(level.due.saturating_sub(level.ended), level.due);

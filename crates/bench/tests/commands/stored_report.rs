@@ -271,6 +271,7 @@ fn driver() -> Driver {
     }
     Driver {
         lateness: Times::of_histogram(&lateness),
+        lateness_part: None,
         processor_share: 0.03,
         cores: 2,
         pinned: false,

@@ -1,6 +1,9 @@
 //! Tests of the states of a run: each rule at its limit and beyond it.
 
 use super::*;
+use crate::engine::phases::PhaseTimes;
+use crate::engine::run::LevelOutcome;
+use crate::record::recorder::Recording;
 
 /// Returns the figures of a run that keeps all rules, at their limits.
 fn figures() -> RunFigures {
@@ -9,7 +12,7 @@ fn figures() -> RunFigures {
         ended: 9_900,
         failed: 100,
         skipped: 100,
-        lateness_p99: Some(Duration::from_millis(5)),
+        lateness: Some(Lateness { p99: Duration::from_millis(5), part: None }),
     };
     let driver = DriverFigures {
         processor_share: Some(0.75),
@@ -46,8 +49,8 @@ fn each_rule_has_its_state() {
     check(|figures| figures.levels[1].failed = 101, State::Failed, &["errors"]);
     check(|figures| figures.end = RunEnd::NotSteady, State::NotSteady, &["steady"]);
     check(|figures| figures.end = RunEnd::SteadyLost, State::NotSteady, &["steady-lost"]);
-    let late = Some(Duration::from_micros(5_001));
-    check(|figures| figures.levels[0].lateness_p99 = late, State::NotValid, &["lateness"]);
+    let late = Some(Lateness { p99: Duration::from_micros(5_001), part: None });
+    check(|figures| figures.levels[0].lateness = late, State::NotValid, &["lateness"]);
     check(|figures| figures.driver.processor_share = Some(0.7501), State::NotValid, &["processor"]);
     check(|figures| figures.cut = 1, State::NotValid, &["cut"]);
     check(|figures| figures.driver.is_out_of_files = true, State::NotValid, &["open-files"]);
@@ -73,18 +76,52 @@ fn the_worst_state_applies_and_all_reasons_are_listed() {
 #[test]
 fn reasons_have_the_figure_and_the_limit() {
     let mut late = figures();
-    late.levels[0].lateness_p99 = Some(Duration::from_millis(20));
-    let expected = Remark {
+    late.levels[0].lateness = Some(Lateness { p99: Duration::from_millis(20), part: None });
+    let expected = |driver: &str| Remark {
         rule: "lateness",
-        text: "the driver began 1 % of the steps 20.0 ms late or later".to_owned(),
+        text: format!("{driver} began 1 % of the steps 20.0 ms late or later"),
         value: Some(20_000.0),
         limit: Some(5_000.0),
     };
-    assert_eq!(judge(&late).reasons, [expected]);
+    assert_eq!(judge(&late).reasons, [expected("the driver")]);
+    late.levels[0].lateness = Some(Lateness { p99: Duration::from_millis(20), part: Some(3) });
+    assert_eq!(judge(&late).reasons, [expected("part 3")]);
     let mut incomplete = figures();
     incomplete.driver.incomplete = vec![IncompletePart::new(3, &"é".repeat(1_000))];
     let [reason] = &judge(&incomplete).reasons[..] else { panic!("one part is not complete") };
     assert_eq!(reason.text, format!("part 3 is not complete: {}", "é".repeat(250)));
+}
+
+/// Returns the lateness of a part that has begun so many steps of level 2 in time, and so many 20 ms late.
+fn lateness_of(part: u64, in_time: u64, late: u64) -> PartLateness {
+    let mut histograms = HistogramSet::default();
+    let key = HistogramKey { subject: Subject::Lateness, phase: Phase::Measured(2) };
+    (0..in_time).for_each(|_| histograms.record(key, Duration::from_micros(100)));
+    (0..late).for_each(|_| histograms.record(key, Duration::from_millis(20)));
+    histograms.record(HistogramKey { phase: Phase::Other, ..key }, Duration::from_secs(9));
+    PartLateness::of_histograms(part, &histograms, 2)
+}
+
+/// Part 2 has 10 of 5,010 steps, which are 0.2 % of all.
+#[test]
+fn the_lateness_is_that_of_the_worst_part() {
+    let parts = [lateness_of(1, 5_000, 1), lateness_of(2, 0, 10), lateness_of(3, 0, 0)];
+    assert_eq!(latest_part(&parts).map(|part| part.part), Some(2));
+    assert_eq!((parts[1].of_level(1), parts[2].of_level(2)), (None, None));
+    let times = PhaseTimes { measured: Some(Duration::ZERO..Duration::from_secs(1)), ..PhaseTimes::default() };
+    let level = LevelOutcome { users: 1, times, connected_max: 1 };
+    let outcome = Outcome {
+        levels: vec![level; 2],
+        end: RunEnd::Complete,
+        ended_at: Duration::ZERO,
+        recording: Recording::default(),
+        log: (),
+    };
+    let driver = DriverFigures { lateness: parts.to_vec(), ..DriverFigures::default() };
+    let figures = RunFigures::of_outcome(&outcome, driver);
+    assert_eq!(figures.levels[0].lateness, None);
+    let worst = figures.levels[1].lateness.expect("two parts were late");
+    assert_eq!((worst.part, worst.p99.as_millis()), (Some(2), 20));
 }
 
 #[test]
