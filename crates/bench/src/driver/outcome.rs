@@ -80,7 +80,7 @@ pub struct RunFacts {
 pub struct PartFigures {
     /// Parts that are not complete.
     pub incomplete: Vec<IncompletePart>,
-    /// The largest difference between the clocks of two parts.
+    /// By how much the clocks of two parts may differ.
     pub clock_difference: Option<Duration>,
     /// The lateness of each part.
     pub lateness: Vec<PartLateness>,

@@ -1,5 +1,6 @@
 //! The coordinator: accepts the parts, sends the start signal, adds up the counts, and receives the records.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -118,9 +119,9 @@ impl Coordinator {
         self.listener.local_addr()
     }
 
-    /// Returns half the longest of the shortest round trips: by so much the clocks of two parts may differ.
+    /// Returns by how much the clocks of two parts may differ.
     pub fn clock_difference(&self) -> Option<Duration> {
-        self.members.iter().map(|member| member.one_way).max()
+        clock_difference(self.members.iter().map(|member| member.one_way))
     }
 
     /// Returns the parts that have ended before the run, and why.
@@ -343,6 +344,19 @@ impl Member {
     }
 }
 
+/// Returns by how much the clocks of two parts may differ, from half the shortest round trip of each part but the
+/// coordinator: the sum of the two largest. Returns `None` if there is no other part.
+///
+/// A part takes the start signal as half a round trip old. It was on the way for a time between nothing and the whole
+/// round trip, so the clock of the part is off from the coordinator's by at most half of it, in either direction. Two
+/// parts can be off in opposite directions. The clock of the coordinator is not off. A start signal that takes longer
+/// than the shortest round trip is not noticed.
+fn clock_difference(halves: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut halves: Vec<Duration> = halves.collect();
+    halves.sort_unstable_by_key(|half| Reverse(*half));
+    (!halves.is_empty()).then(|| halves.iter().take(2).sum())
+}
+
 /// Returns half the shortest of some round trips.
 async fn round_trip(
     writer: &mut OwnedWriteHalf,
@@ -364,4 +378,20 @@ async fn round_trip(
 fn is_same_token(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|token| Sha256::digest(token.as_bytes()));
     one.iter().zip(other.iter()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_clocks_can_be_off_in_opposite_directions() {
+        let check = |halves: &[u64], expected: Option<u64>| {
+            let found = clock_difference(halves.iter().map(|half| Duration::from_millis(*half)));
+            assert_eq!(found, expected.map(Duration::from_millis));
+        };
+        check(&[], None);
+        check(&[3], Some(3));
+        check(&[3, 1, 4, 2], Some(7));
+    }
 }

@@ -103,7 +103,7 @@ pub struct PartRecord {
     pub has_swapped: bool,
     /// The driver has started the server.
     pub is_started_server: bool,
-    /// The largest difference between the clocks of two parts, if this is the coordinator.
+    /// By how much the clocks of two parts may differ, if this is the coordinator.
     pub clock_difference: Option<Duration>,
     /// Parts that ended before the run, if this is the coordinator.
     #[serde(default)]
@@ -121,7 +121,7 @@ pub struct PartIdentity {
     pub workload: String,
     /// An identifier of the machine.
     pub machine_id: String,
-    /// The largest difference between the clocks of two parts, if this is the coordinator.
+    /// By how much the clocks of two parts may differ, if this is the coordinator.
     pub clock_difference: Option<Duration>,
     /// Parts that ended before the run, if this is the coordinator.
     pub incomplete: Vec<IncompletePart>,

@@ -190,7 +190,7 @@ pub struct DriverFigures {
     pub calls: u64,
     /// Requests that the server counted.
     pub server_calls: Option<u64>,
-    /// The largest difference between the clocks of two parts.
+    /// By how much the clocks of two parts may differ.
     pub clock_difference: Option<Duration>,
     /// The machine has swapped.
     pub has_swapped: bool,
@@ -327,7 +327,7 @@ fn warnings(figures: &RunFigures) -> Vec<Remark> {
         }
     }
     if let Some(difference) = driver.clock_difference.filter(|difference| *difference > CLOCK_DIFFERENCE_MAX) {
-        let text = format!("the clocks of the parts differ by {:.1} ms", millis(difference));
+        let text = format!("the clocks of two parts may differ by {:.1} ms", millis(difference));
         warnings.push(limited("clocks", text, micros(difference), micros(CLOCK_DIFFERENCE_MAX)));
     }
     if driver.has_swapped {
