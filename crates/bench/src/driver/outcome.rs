@@ -27,7 +27,9 @@ use crate::report::model::{
     Promised, Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
 };
 use crate::report::published;
-use crate::report::verdict::{DriverFigures, IncompletePart, PartLateness, RunFigures, judge, latest_part};
+use crate::report::verdict::{
+    DriverFigures, IncompletePart, PartLateness, ProcessorShare, RunFigures, judge, latest_part,
+};
 use crate::target::counters::ServerCounter;
 use crate::workload::Door;
 use crate::workload::rates::Rates;
@@ -85,7 +87,7 @@ pub struct PartFigures {
     /// The lateness of each part.
     pub lateness: Vec<PartLateness>,
     /// The largest share of the cores of a machine that the parts on it have used, in a measured interval.
-    pub processor_share: Option<f64>,
+    pub processor_share: Option<ProcessorShare>,
 }
 
 /// The cores that driver and server may use.
@@ -104,8 +106,9 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     let cores = facts.cores;
     let borders = &facts.record.borders;
     let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
-    let shares = measured().filter_map(|interval| driver_share(borders, interval, cores.driver));
-    let processor_share = shares.chain(facts.parts.processor_share).reduce(f64::max);
+    let own_share =
+        || ProcessorShare::of_all(measured().filter_map(|interval| driver_share(borders, interval, cores.driver)));
+    let processor_share = facts.parts.processor_share.clone().unwrap_or_else(own_share);
     let calls = Calls {
         driver: (1..)
             .zip(&outcome.levels)
@@ -118,7 +121,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         incomplete: facts.parts.incomplete.clone(),
         clock_difference: facts.parts.clock_difference,
         lateness: facts.parts.lateness.clone(),
-        processor_share,
+        processor_share: processor_share.clone(),
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
         server_calls: calls.server,
@@ -148,7 +151,8 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         driver: Driver {
             lateness,
             lateness_part: latest.map(|part| part.part),
-            processor_share: processor_share.unwrap_or(0.0).clamp(0.0, 1.0),
+            processor_share: processor_share.share().map(|share| share.clamp(0.0, 1.0)),
+            processor_share_missing: processor_share.missing().map(str::to_owned),
             cores: cores.driver,
             pinned: cores.is_pinned,
             memory_bytes_max: facts.memory_bytes_max,

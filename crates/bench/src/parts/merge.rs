@@ -22,7 +22,7 @@ use crate::record::counters::{ErrorCount, VerbCounts};
 use crate::record::histograms::{Action, ClassIndex, HistogramKey, Phase, VerbIndex};
 use crate::record::log::{Labels, LogReader};
 use crate::record::recorder::Recording;
-use crate::report::verdict::{IncompletePart, PartLateness};
+use crate::report::verdict::{IncompletePart, PartLateness, ProcessorShare};
 
 /// A run of several parts.
 #[derive(Debug)]
@@ -308,7 +308,7 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
             incomplete: incomplete(records, missing),
             lateness: Vec::new(),
             clock_difference: own.clock_difference,
-            processor_share: processor_share(records),
+            processor_share: Some(processor_share(records)),
         },
     }
 }
@@ -336,16 +336,19 @@ fn merged_border(own: &BorderRecord, others: &[PartRecord]) -> BorderRecord {
     sum
 }
 
-/// Returns the largest share of the cores of a machine that the parts on it have used in a measured interval.
-fn processor_share(records: &[PartRecord]) -> Option<f64> {
+/// Returns the largest share of the cores of a machine that the parts on it have used in a measured interval. It is not
+/// known if that of a part is not.
+fn processor_share(records: &[PartRecord]) -> ProcessorShare {
     let mut shares: BTreeMap<(usize, &str), f64> = BTreeMap::new();
     for record in records {
         for (number, level) in record.levels.iter().enumerate() {
             let Some(measured) = measured(level) else { continue };
-            if let Some(share) = driver_share(&record.borders, measured, record.cores.driver) {
-                *shares.entry((number, &record.machine_id)).or_insert(0.0) += share;
+            match driver_share(&record.borders, measured, record.cores.driver) {
+                Some(Ok(share)) => *shares.entry((number, &record.machine_id)).or_insert(0.0) += share,
+                Some(Err(reason)) => return ProcessorShare::Unknown(format!("part {}: {reason}", record.part)),
+                None => {}
             }
         }
     }
-    shares.into_values().reduce(f64::max)
+    ProcessorShare::of_all(shares.into_values().map(Ok::<_, &str>))
 }

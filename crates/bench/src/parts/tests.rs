@@ -11,7 +11,7 @@ use super::message::{FORMAT, Hello};
 use super::record::{CountRow, PartIdentity, PartRecord, StoredPart};
 use super::*;
 use crate::compare::spreads::Spreads;
-use crate::driver::observer::RunRecord;
+use crate::driver::observer::{BorderRecord, RunRecord};
 use crate::driver::options::RunOptions;
 use crate::driver::outcome::{CoreCounts, PartFigures, RunFacts, report};
 use crate::driver::play::{LogFile, door_settings, play_run};
@@ -21,11 +21,12 @@ use crate::engine::run::{LevelOutcome, Outcome, StopRequest};
 use crate::engine::share::PartShare;
 use crate::record::counters::VerbCounts;
 use crate::record::histograms::Phase;
-use crate::record::recorder::Recording;
+use crate::record::recorder::{Recording, Sample};
 use crate::report::model::Machine;
-use crate::report::verdict::IncompletePart;
+use crate::report::verdict::{IncompletePart, ProcessorShare};
 use crate::stub::tests::{POLLS, SPEEDUP, prepared, stage, start, target, with_clock};
 use crate::stub::{ResponseTime, StubServer};
+use crate::target::process::Consumption;
 use crate::target::system_random::SystemRandom;
 
 const USERS: u64 = 5;
@@ -54,9 +55,9 @@ fn run(part: u64) -> PreparedRun {
     run
 }
 
-/// Returns what is known of a run. Its processor time is left out, because the clock is not the one of the processor.
+/// Returns what is known of a run. Its processor time is replaced, because the clock is not the one of the processor.
 fn facts(mut record: RunRecord) -> RunFacts {
-    record.borders.iter_mut().for_each(|border| border.driver = None);
+    record.borders.iter_mut().for_each(|border| border.driver = Some(Consumption::default()));
     let unknown = || "unknown".to_owned();
     let machine = Machine {
         cores: 2,
@@ -182,6 +183,7 @@ async fn two_parts_play_one_run_and_have_one_report() {
     // One step that is due at the end of so short an interval and ends after it is more than 1 %.
     assert!(["valid", "overloaded"].contains(&report.state.name.as_str()), "{:?}", report.state);
     assert_eq!(merged.facts.parts.incomplete, []);
+    assert_eq!(merged.facts.parts.processor_share, Some(ProcessorShare::Known(0.0)));
     assert_eq!(merged.facts.parts.lateness.iter().map(|part| part.part).collect::<Vec<_>>(), [1, 2]);
     assert!(report.driver.lateness_part.is_some_and(|part| part == 1 || part == 2), "{:?}", report.driver);
     let border = merged.facts.record.borders.iter().map(|border| border.users_connected).max();
@@ -341,6 +343,44 @@ fn parts_without_the_measured_interval_have_ended_before_it() {
     assert_eq!(merged([one(RunEnd::Complete, interval), two(RunEnd::BrokenOff, Some([4, 9]))]), different);
     assert_eq!(merged([one(RunEnd::Complete, interval), two(RunEnd::Complete, None)]), different);
     assert_eq!(merged([one(RunEnd::Complete, None), two(RunEnd::BrokenOff, interval)]), different);
+}
+
+#[test]
+fn a_part_that_was_not_observed_may_have_used_its_cores() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("merged.hlog");
+    let second = Duration::from_secs(1);
+    let share = |used_us: [Option<u64>; 2]| {
+        let stored = |part: u64, used_us: Option<u64>| {
+            store(&folder.path().join(format!("{part}")), part, |record| {
+                record.levels[0].times.measured = Some(second..second * 2);
+                let used = |factor: u64| {
+                    used_us.map(|used_us| Consumption { processor_us: used_us * factor, ..Consumption::default() })
+                };
+                record.borders = vec![border(second, used(0)), border(second * 2, used(1))];
+            })
+        };
+        let parts = vec![stored(1, used_us[0]), stored(2, used_us[1])];
+        merge::merge(parts, &run(1).labels, &log).expect("parts of one run").facts.parts.processor_share
+    };
+    assert_eq!(share([Some(250_000), Some(500_000)]), Some(ProcessorShare::Known(0.375)), "both are on one machine");
+    let unknown = "part 2: the system does not tell it (/proc/PID/stat)".to_owned();
+    assert_eq!(share([Some(250_000), None]), Some(ProcessorShare::Unknown(unknown)));
+}
+
+/// Returns a border at which only the driver's consumption is known.
+fn border(end: Duration, driver: Option<Consumption>) -> BorderRecord {
+    let interval = Duration::ZERO..end;
+    BorderRecord {
+        sample: Sample { interval, steps_ended: 0, steps_failed: 0, transactions: 0, response_mean_us: None },
+        users_connected: 0,
+        driver,
+        server: None,
+        counters: None,
+        disk: None,
+        swapped: None,
+        network_bytes: 0,
+    }
 }
 
 /// Returns the counts of so many polls.

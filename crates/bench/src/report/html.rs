@@ -207,7 +207,7 @@ fn driver(page: &mut Page, report: &Report) {
     });
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
     let others = [
-        format!("Processor: {:.1} % of {} cores", driver.processor_share * 100.0, driver.cores),
+        format!("Processor: {}", driver.describe_processor()),
         format!("Memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0),
         format!("Calls: {}{}", format_integer(driver.calls.driver), of_server.unwrap_or_default()),
     ];

@@ -137,7 +137,7 @@ fn format_driver(report: &Report) -> String {
         let part = driver.lateness_part.map(|part| format!(" of part {part}, the latest")).unwrap_or_default();
         let _ = writeln!(text, "- lateness{part}: p50 {p50}, p99 {p99}, maximum {}", millis(lateness.max_us));
     }
-    let _ = writeln!(text, "- processor: {:.1} % of {} cores", driver.processor_share * 100.0, driver.cores);
+    let _ = writeln!(text, "- processor: {}", driver.describe_processor());
     let _ = writeln!(text, "- memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0);
     let calls = format_integer(driver.calls.driver);
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));

@@ -304,8 +304,11 @@ pub struct Driver {
     /// The part whose lateness this is, if there are several: the one with the largest 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_part: Option<u64>,
-    /// The share of its cores that it used in the measured intervals, the largest of all levels.
-    pub processor_share: f64,
+    /// The share of its cores that it used in the measured intervals, the largest of all levels and parts.
+    pub processor_share: Option<f64>,
+    /// Why the share is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_share_missing: Option<String>,
     /// Its cores.
     pub cores: u64,
     /// It was bound to some of the cores.
@@ -454,6 +457,16 @@ pub struct Machine {
     pub file_system: String,
     /// The load before the run, divided by the cores.
     pub load_before: f64,
+}
+
+impl Driver {
+    /// Describes the share of its cores for people, or says why it is not known.
+    pub fn describe_processor(&self) -> String {
+        match self.processor_share {
+            Some(share) => format!("{:.1} % of {} cores", share * 100.0, self.cores),
+            None => format!("not known: {}", self.processor_share_missing.as_deref().unwrap_or("no reason is stated")),
+        }
+    }
 }
 
 impl Databases {

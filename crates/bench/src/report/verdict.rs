@@ -1,7 +1,7 @@
 //! The state of a run: whether its figures are worth anything (docs/notesbench.md, "Validity").
 //!
 //! Pure: [`judge`] is given the figures of a run, and returns the worst state that applies with all reasons. A figure
-//! that was not measured has no rule.
+//! that was not measured has no rule, but without the driver's share of its cores a run is not valid.
 
 #[cfg(test)]
 mod tests;
@@ -175,13 +175,57 @@ impl IncompletePart {
     }
 }
 
+/// The share of its cores that the driver used in the measured intervals: the largest of all levels and parts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProcessorShare {
+    /// As much.
+    Known(f64),
+    /// It is not known of each level and part, for this reason.
+    Unknown(String),
+}
+
+impl ProcessorShare {
+    /// Combines the shares of levels and parts. One that is not known may be the largest.
+    pub fn of_all<E: ToString>(shares: impl Iterator<Item = Result<f64, E>>) -> Self {
+        let shares: Result<Vec<f64>, E> = shares.collect();
+        let largest = shares.map(|shares| shares.into_iter().reduce(f64::max));
+        match largest {
+            Ok(Some(share)) => Self::Known(share),
+            Ok(None) => Self::Unknown("no measured interval has ended".to_owned()),
+            Err(reason) => Self::Unknown(reason.to_string()),
+        }
+    }
+
+    /// Returns the share, if it is known.
+    pub fn share(&self) -> Option<f64> {
+        match self {
+            Self::Known(share) => Some(*share),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns why the share is not known.
+    pub fn missing(&self) -> Option<&str> {
+        match self {
+            Self::Known(_) => None,
+            Self::Unknown(reason) => Some(reason),
+        }
+    }
+}
+
+impl Default for ProcessorShare {
+    fn default() -> Self {
+        Self::Unknown("it was not observed".to_owned())
+    }
+}
+
 /// The figures of the driver and of the machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriverFigures {
     /// Parts that are not complete.
     pub incomplete: Vec<IncompletePart>,
-    /// The share of its cores that the driver used in the measured intervals, the largest of all parts.
-    pub processor_share: Option<f64>,
+    /// The share of its cores that the driver used.
+    pub processor_share: ProcessorShare,
     /// The driver has reached its limit of open files.
     pub is_out_of_files: bool,
     /// The lateness of each part, if there are several.
@@ -295,9 +339,17 @@ fn level_reasons(level: &LevelFigures) -> Vec<(State, Remark)> {
 
 fn driver_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
     let mut reasons = Vec::new();
-    if let Some(used) = figures.driver.processor_share.filter(|used| *used > PROCESSOR_SHARE_MAX) {
-        let text = format!("the driver used {:.0} % of its cores", 100.0 * used);
-        reasons.push((State::NotValid, limited("processor", text, used, PROCESSOR_SHARE_MAX)));
+    match &figures.driver.processor_share {
+        ProcessorShare::Known(used) if *used > PROCESSOR_SHARE_MAX => {
+            let text = format!("the driver used {:.0} % of its cores", 100.0 * used);
+            reasons.push((State::NotValid, limited("processor", text, *used, PROCESSOR_SHARE_MAX)));
+        }
+        // Without the end of the measured interval, the run has a worse state.
+        ProcessorShare::Unknown(reason) if !figures.levels.is_empty() && figures.end < RunEnd::ServerEnded => {
+            let text = format!("how much of its cores the driver used is not known: {reason}");
+            reasons.push((State::NotValid, remark("processor-unknown", text)));
+        }
+        _ => {}
     }
     if figures.cut > 0 {
         let text = format!("{} times were longer than an hour and were cut", figures.cut);

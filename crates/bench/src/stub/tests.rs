@@ -21,7 +21,7 @@ use crate::plan::steps::verb_index;
 use crate::population::people::UserNames;
 use crate::record::counters::VerbCounts;
 use crate::record::histograms::{Kind, Phase, Subject, TimeHistogram};
-use crate::report::verdict::{DriverFigures, RunFigures, State, judge};
+use crate::report::verdict::{DriverFigures, ProcessorShare, RunFigures, State, judge};
 use crate::target::disk::DataDisk;
 use crate::target::system_random::SystemRandom;
 use crate::target::{Protocol, Target, USERS_DEFAULT};
@@ -128,7 +128,8 @@ fn counts(outcome: &Outcome<LogFile>) -> VerbCounts {
 }
 
 fn state(outcome: &Outcome<LogFile>) -> State {
-    judge(&RunFigures::of_outcome(outcome, DriverFigures::default())).state
+    let driver = DriverFigures { processor_share: ProcessorShare::Known(0.0), ..DriverFigures::default() };
+    judge(&RunFigures::of_outcome(outcome, driver)).state
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,7 +62,7 @@ fn the_limit_is_what_was_used_up() {
         let report = report(|report| {
             slow(report);
             report.server.rows.clear();
-            report.driver.processor_share = 0.2;
+            report.driver.processor_share = Some(0.2);
             edit(report);
         });
         assert_eq!(judge(&report, samples).limits, expected);
@@ -102,7 +102,7 @@ fn a_run_that_is_not_steady_has_the_limit_of_its_last_samples() {
         report.phases[0].measure_start_us = None;
         report.phases[0].measure_end_us = None;
         report.server.rows.clear();
-        report.driver.processor_share = 0.0;
+        report.driver.processor_share = None;
     });
     assert_eq!(judge(&report, &samples).limits, [Limit::Processor]);
     assert_eq!(judge(&report, &[]).limits, []);

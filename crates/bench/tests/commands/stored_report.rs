@@ -272,7 +272,8 @@ fn driver() -> Driver {
     Driver {
         lateness: Times::of_histogram(&lateness),
         lateness_part: None,
-        processor_share: 0.03,
+        processor_share: Some(0.03),
+        processor_share_missing: None,
         cores: 2,
         pinned: false,
         memory_bytes_max: 20 * 1_048_576,

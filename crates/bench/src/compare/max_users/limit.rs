@@ -67,7 +67,7 @@ pub(super) fn limits(report: &Report, samples: &[SampleValue]) -> Vec<Limit> {
 /// processes are on the machine of the driver.
 fn processor_percent(report: &Report, samples: &[SampleValue]) -> Option<f64> {
     let server = mean(report, samples, "processor_percent_busy")?;
-    Some(server + 100.0 * report.driver.processor_share)
+    Some(server + 100.0 * report.driver.processor_share.unwrap_or_default())
 }
 
 /// Returns the mean of a row of the server in the measured interval. A run without one was not steady: it has the mean

@@ -24,11 +24,18 @@ pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
     SERVER.iter().map(|rule| rule.resource)
 }
 
-/// Returns the share of its cores that the driver used in an interval, or `None` if it was not observed.
-pub(crate) fn driver_share(borders: &[BorderRecord], interval: &Range<Duration>, cores: u64) -> Option<f64> {
-    let used_us = difference(borders, interval, |border| Some(border.driver?.processor_us as f64))?;
+/// Returns the share of its cores that the driver used in an interval, or why it is not known. Returns `None` if the
+/// interval did not end.
+pub(crate) fn driver_share(
+    borders: &[BorderRecord],
+    interval: &Range<Duration>,
+    cores: u64,
+) -> Option<Result<f64, &'static str>> {
+    borders.iter().find(|border| border.sample.interval.end == interval.end)?;
+    let used_us = difference(borders, interval, |border| Some(border.driver?.processor_us as f64));
     let length_us = (interval.end - interval.start).as_micros() as f64;
-    Some(used_us / (length_us * cores.max(1) as f64))
+    let share = used_us.map(|used_us| used_us / (length_us * cores.max(1) as f64));
+    Some(share.ok_or("the system does not tell it (/proc/PID/stat)"))
 }
 
 /// Returns by how much a counter of the server grew in the measured intervals, or `None` if it has not always told.

@@ -77,6 +77,11 @@ struct Played {
 }
 
 async fn played() -> Played {
+    played_beside(Processes::default()).await
+}
+
+/// Plays the run, with the processes of a machine.
+async fn played_beside(machine: Processes) -> Played {
     let run = prepared();
     let performed = Performed::default();
     let by_door = Arc::clone(&performed);
@@ -94,7 +99,7 @@ async fn played() -> Played {
         users: 3,
         record: &mut record,
         progress: |_| {},
-        machine: Processes::default(),
+        machine,
         counted: Counted::default(),
     };
     let (_sender, stop) = watch::channel(StopRequest::None);
@@ -191,6 +196,18 @@ async fn the_figures_are_those_that_the_workload_promises() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_driver_that_is_not_observed_has_no_share_of_its_cores() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = played_beside(Processes::at(folder.path())).await.report;
+    let reason = "the system does not tell it (/proc/PID/stat)";
+    assert_eq!((report.driver.processor_share, report.driver.processor_share_missing.as_deref()), (None, Some(reason)));
+    let [remark] = &report.state.reasons[..] else { panic!("{:?}", report.state) };
+    assert_eq!((report.state.name.as_str(), remark.rule.as_str()), ("not valid", "processor-unknown"));
+    assert!(markdown::format(&report).contains(&format!("- processor: not known: {reason}\n")));
+    assert_eq!(schema_violations(&serde_json::to_value(&report).expect("JSON")), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_samples_have_the_rows_of_driver_and_users() {
     let played = played().await;
     let values = |resource: &str| -> Vec<(u64, f64)> {
@@ -209,21 +226,26 @@ async fn the_samples_have_the_rows_of_driver_and_users() {
 
 #[tokio::test(start_paused = true)]
 async fn the_report_has_the_format_of_its_schema() {
-    let schema: Value =
-        serde_json::from_str(include_str!("../../../../../docs/notesbench-report.schema.json")).expect("JSON");
     let report = played().await.report;
     let json = serde_json::to_value(&report).expect("a report is JSON");
-    let mut violations = Vec::new();
-    validate(&schema, &schema, &json, "report", &mut violations);
-    assert!(violations.is_empty(), "{violations:#?}");
+    assert_eq!(schema_violations(&json), [""; 0]);
     let read: Report = serde_json::from_value(json).expect("it can be read again");
     assert_eq!(read, report);
     let mut damaged = serde_json::to_value(&report).expect("a report is JSON");
     damaged["run"]["users"] = serde_json::json!([0, "many"]);
     damaged["state"]["name"] = serde_json::json!("fine");
     damaged.as_object_mut().expect("an object").remove("driver");
-    validate(&schema, &schema, &damaged, "report", &mut violations);
+    let violations = schema_violations(&damaged);
     assert_eq!(violations.len(), 4, "the check finds violations: {violations:#?}");
+}
+
+/// Returns where a report differs from its schema.
+fn schema_violations(report: &Value) -> Vec<String> {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../../docs/notesbench-report.schema.json")).expect("JSON");
+    let mut violations = Vec::new();
+    validate(&schema, &schema, report, "report", &mut violations);
+    violations
 }
 
 /// Checks a value against the part of JSON Schema that the schema of reports uses.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::engine::run::RunEnd;
-use crate::report::verdict::{DriverFigures, RunFigures, State, Verdict, judge};
+use crate::report::verdict::{DriverFigures, ProcessorShare, RunFigures, State, Verdict, judge};
 
 fn verdict(played: &Played) -> Verdict {
-    judge(&RunFigures::of_outcome(&played.0, DriverFigures::default()))
+    let driver = DriverFigures { processor_share: ProcessorShare::Known(0.0), ..DriverFigures::default() };
+    judge(&RunFigures::of_outcome(&played.0, driver))
 }
 
 fn check(played: &Played, state: State, rules: &[&str]) {

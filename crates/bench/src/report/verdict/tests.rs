@@ -15,7 +15,7 @@ fn figures() -> RunFigures {
         lateness: Some(Lateness { p99: Duration::from_millis(5), part: None }),
     };
     let driver = DriverFigures {
-        processor_share: Some(0.75),
+        processor_share: ProcessorShare::Known(0.75),
         calls: 10_000,
         server_calls: Some(10_100),
         clock_difference: Some(Duration::from_millis(5)),
@@ -51,10 +51,31 @@ fn each_rule_has_its_state() {
     check(|figures| figures.end = RunEnd::SteadyLost, State::NotSteady, &["steady-lost"]);
     let late = Some(Lateness { p99: Duration::from_micros(5_001), part: None });
     check(|figures| figures.levels[0].lateness = late, State::NotValid, &["lateness"]);
-    check(|figures| figures.driver.processor_share = Some(0.7501), State::NotValid, &["processor"]);
+    let share = ProcessorShare::Known(0.7501);
+    check(|figures| figures.driver.processor_share = share, State::NotValid, &["processor"]);
     check(|figures| figures.cut = 1, State::NotValid, &["cut"]);
     check(|figures| figures.driver.is_out_of_files = true, State::NotValid, &["open-files"]);
     check(|figures| figures.levels[1].ended = 9_899, State::Overloaded, &["ended"]);
+}
+
+#[test]
+fn a_run_whose_driver_was_not_observed_is_not_valid() {
+    let unknown = || ProcessorShare::Unknown("the system does not tell it".to_owned());
+    check(|figures| figures.driver.processor_share = unknown(), State::NotValid, &["processor-unknown"]);
+    let not_measured = |figures: &mut RunFigures| {
+        figures.driver.processor_share = unknown();
+        figures.levels.clear();
+    };
+    check(not_measured, State::Valid, &[]);
+    let server_ended = |figures: &mut RunFigures| {
+        figures.driver.processor_share = unknown();
+        figures.end = RunEnd::ServerEnded;
+    };
+    check(server_ended, State::Failed, &["server-ended"]);
+    let of_all = |shares: &[Result<f64, &'static str>]| ProcessorShare::of_all(shares.iter().copied());
+    assert_eq!(of_all(&[Ok(0.2), Ok(0.3), Ok(0.1)]), ProcessorShare::Known(0.3));
+    assert_eq!(of_all(&[Ok(0.2), Err("a reason")]), ProcessorShare::Unknown("a reason".to_owned()));
+    assert_eq!(of_all(&[]).missing(), Some("no measured interval has ended"));
 }
 
 #[test]
@@ -67,7 +88,7 @@ fn the_worst_state_applies_and_all_reasons_are_listed() {
     check(several, State::Failed, &["errors", "cut", "ended"]);
     let all = |figures: &mut RunFigures| {
         figures.end = RunEnd::BrokenOff;
-        figures.driver.processor_share = Some(0.9);
+        figures.driver.processor_share = ProcessorShare::Known(0.9);
         figures.levels[1].ended = 1;
     };
     check(all, State::BrokenOff, &["stopped", "processor", "ended"]);
