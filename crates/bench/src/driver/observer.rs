@@ -47,8 +47,8 @@ pub struct BorderRecord {
 pub struct RunRecord {
     /// The borders in order.
     pub borders: Vec<BorderRecord>,
-    /// The largest number of open files of the driver.
-    pub open_files_max: u64,
+    /// The largest number of open files of the driver, if the system tells it.
+    pub open_files_max: Option<u64>,
     /// The disk of the data folder.
     pub disk: DataDisk,
 }
@@ -134,8 +134,7 @@ impl RunObserver<'_> {
 
     fn observe_driver(&mut self) -> Option<Consumption> {
         let driver = std::process::id();
-        let open_files = self.machine.open_files(driver).unwrap_or(0);
-        self.record.open_files_max = self.record.open_files_max.max(open_files);
+        self.record.open_files_max = self.record.open_files_max.max(self.machine.open_files(driver));
         self.machine.consumption(&[driver])
     }
 }

@@ -61,8 +61,8 @@ pub struct RunFacts {
     pub cores: CoreCounts,
     /// The commit of the driver, if it is known.
     pub commit: Option<&'static str>,
-    /// The largest memory of the driver.
-    pub memory_bytes_max: u64,
+    /// The largest memory of the driver, if the system tells it.
+    pub memory_bytes_max: Option<u64>,
     /// The driver has reached its limit of open files.
     pub is_out_of_files: bool,
     /// The machine has swapped during the run.
@@ -126,7 +126,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         calls: calls.driver,
         server_calls: calls.server,
         has_swapped: facts.has_swapped,
-        load_before: Some(facts.machine.load_before),
+        load_before: facts.machine.load_before,
     };
     let verdict = judge(&RunFigures::of_outcome(outcome, figures));
     let is_lateness = |key: &HistogramKey| key.subject == Subject::Lateness && key.phase != Phase::Other;

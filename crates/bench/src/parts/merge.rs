@@ -293,13 +293,13 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
         record: RunRecord {
             borders: own.borders.iter().map(|border| merged_border(border, &records[1..])).collect(),
             disk: own.disk.clone(),
-            open_files_max: records.iter().map(|record| record.open_files_max).max().unwrap_or(0),
+            open_files_max: records.iter().map(|record| record.open_files_max).max().flatten(),
         },
         machine: own.machine.clone(),
         cores: own.cores,
         runs_before: own.runs_before,
         commit: None,
-        memory_bytes_max: records.iter().map(|record| record.memory_bytes_max).fold(0, u64::saturating_add),
+        memory_bytes_max: records.iter().map(|record| record.memory_bytes_max).try_fold(0, add_known),
         is_out_of_files: records.iter().any(|record| record.is_out_of_files),
         has_swapped: records.iter().any(|record| record.has_swapped),
         is_started_server: own.is_started_server,
@@ -311,6 +311,11 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
             processor_share: Some(processor_share(records)),
         },
     }
+}
+
+/// Adds a figure of another part. The sum is not known if a figure is not.
+fn add_known(sum: u64, figure: Option<u64>) -> Option<u64> {
+    figure.map(|figure| sum.saturating_add(figure))
 }
 
 /// Adds the counts of a sample in other parts. Its mean response is weighted by the steps that ended.

@@ -93,12 +93,12 @@ pub struct PartRecord {
     pub machine: Machine,
     /// An identifier of the machine, by which parts on the same one are known.
     pub machine_id: String,
-    /// The largest number of open files.
-    pub open_files_max: u64,
+    /// The largest number of open files, if the system tells it.
+    pub open_files_max: Option<u64>,
     /// The driver has reached its limit of open files.
     pub is_out_of_files: bool,
-    /// The largest memory of the driver.
-    pub memory_bytes_max: u64,
+    /// The largest memory of the driver, if the system tells it.
+    pub memory_bytes_max: Option<u64>,
     /// The machine has swapped.
     pub has_swapped: bool,
     /// The driver has started the server.

@@ -62,10 +62,10 @@ fn facts(mut record: RunRecord) -> RunFacts {
     let machine = Machine {
         cores: 2,
         processor: unknown(),
-        memory_bytes: 1,
+        memory_bytes: Some(1),
         kernel: unknown(),
         file_system: unknown(),
-        load_before: 0.0,
+        load_before: Some(0.0),
     };
     RunFacts {
         started: Timestamp(0),
@@ -75,7 +75,7 @@ fn facts(mut record: RunRecord) -> RunFacts {
         cores: CoreCounts { driver: 2, server: 2, is_pinned: false },
         commit: None,
         runs_before: 0,
-        memory_bytes_max: 7,
+        memory_bytes_max: Some(7),
         is_out_of_files: false,
         has_swapped: false,
         is_started_server: false,
@@ -366,6 +366,20 @@ fn a_part_that_was_not_observed_may_have_used_its_cores() {
     assert_eq!(share([Some(250_000), Some(500_000)]), Some(ProcessorShare::Known(0.375)), "both are on one machine");
     let unknown = "part 2: the system does not tell it (/proc/PID/stat)".to_owned();
     assert_eq!(share([Some(250_000), None]), Some(ProcessorShare::Unknown(unknown)));
+}
+
+#[test]
+fn the_memory_of_all_parts_is_known_if_that_of_each_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("merged.hlog");
+    let memory = |second: Option<u64>| {
+        let stored = |part: u64, bytes: Option<u64>| {
+            store(&folder.path().join(format!("{part}")), part, |record| record.memory_bytes_max = bytes)
+        };
+        let parts = vec![stored(1, Some(7)), stored(2, second)];
+        merge::merge(parts, &run(1).labels, &log).expect("parts of one run").facts.memory_bytes_max
+    };
+    assert_eq!([memory(Some(5)), memory(None)], [Some(12), None]);
 }
 
 /// Returns a border at which only the driver's consumption is known.

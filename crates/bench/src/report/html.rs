@@ -208,7 +208,7 @@ fn driver(page: &mut Page, report: &Report) {
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
     let others = [
         format!("Processor: {}", driver.describe_processor()),
-        format!("Memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0),
+        format!("Memory: {}", driver.describe_memory()),
         format!("Calls: {}{}", format_integer(driver.calls.driver), of_server.unwrap_or_default()),
     ];
     page.list(lateness.into_iter().chain(others));
@@ -251,10 +251,10 @@ fn run(page: &mut Page, report: &Report) {
         format!("Plan {}", report.run.plan),
         format!("Door {}, {} users a connection", report.run.door, report.run.users_per_connection),
         format!(
-            "{} cores ({}), {:.0} GB, {}, data on {}",
+            "{} cores ({}), {}, {}, data on {}",
             machine.cores,
             machine.processor,
-            machine.memory_bytes as f64 / 1_073_741_824.0,
+            machine.describe_memory(),
             machine.kernel,
             machine.file_system
         ),

@@ -138,7 +138,7 @@ fn format_driver(report: &Report) -> String {
         let _ = writeln!(text, "- lateness{part}: p50 {p50}, p99 {p99}, maximum {}", millis(lateness.max_us));
     }
     let _ = writeln!(text, "- processor: {}", driver.describe_processor());
-    let _ = writeln!(text, "- memory: at most {:.0} MB", driver.memory_bytes_max as f64 / 1_048_576.0);
+    let _ = writeln!(text, "- memory: {}", driver.describe_memory());
     let calls = format_integer(driver.calls.driver);
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
     let _ = writeln!(text, "- calls: {calls}{}\n", of_server.unwrap_or_default());
@@ -197,11 +197,11 @@ fn format_population(report: &Report) -> String {
 
 fn format_run(report: &Report) -> String {
     let machine = &report.machine;
-    let memory = machine.memory_bytes as f64 / 1_073_741_824.0;
+    let memory = machine.describe_memory();
     let mut text = format!("## Run\n\n- begun {}, seed {}\n", report.run.started, report.run.seed);
     let _ = writeln!(text, "- command: `{}`", report.run.command);
     let _ = writeln!(text, "- plan {}", report.run.plan);
-    let _ = writeln!(text, "- {} cores ({}), {memory:.0} GB, {}", machine.cores, machine.processor, machine.kernel);
+    let _ = writeln!(text, "- {} cores ({}), {memory}, {}", machine.cores, machine.processor, machine.kernel);
     let per_minute = report.workload.promised.transactions_per_minute;
     let _ = writeln!(text, "- the workload promises {per_minute:.3} transactions a user and minute at speed 1");
     text

@@ -15,6 +15,11 @@ use crate::record::histograms::TimeHistogram;
 /// Version of the format. It is raised when a reader of the old one would misread the new one.
 pub const FORMAT: u32 = 1;
 
+const BYTES_PER_MB: f64 = 1_048_576.0;
+const BYTES_PER_GB: f64 = 1_073_741_824.0;
+/// What people read instead of a figure that the system does not tell.
+const UNKNOWN: &str = "not known";
+
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -313,10 +318,10 @@ pub struct Driver {
     pub cores: u64,
     /// It was bound to some of the cores.
     pub pinned: bool,
-    /// The largest memory.
-    pub memory_bytes_max: u64,
-    /// The largest number of open files.
-    pub open_files_max: u64,
+    /// The largest memory, if the system tells it: of several parts, that of all together.
+    pub memory_bytes_max: Option<u64>,
+    /// The largest number of open files, if the system tells it.
+    pub open_files_max: Option<u64>,
     /// Requests on the wire.
     pub calls: Calls,
 }
@@ -449,14 +454,14 @@ pub struct Machine {
     pub cores: u64,
     /// The name of the processor.
     pub processor: String,
-    /// Its memory.
-    pub memory_bytes: u64,
+    /// Its memory, if the system tells it.
+    pub memory_bytes: Option<u64>,
     /// The name and version of the kernel.
     pub kernel: String,
     /// The file system of the data folder.
     pub file_system: String,
-    /// The load before the run, divided by the cores.
-    pub load_before: f64,
+    /// The load before the run, divided by the cores, if the system tells it.
+    pub load_before: Option<f64>,
 }
 
 impl Driver {
@@ -466,6 +471,20 @@ impl Driver {
             Some(share) => format!("{:.1} % of {} cores", share * 100.0, self.cores),
             None => format!("not known: {}", self.processor_share_missing.as_deref().unwrap_or("no reason is stated")),
         }
+    }
+
+    /// Describes the largest memory for people.
+    pub fn describe_memory(&self) -> String {
+        let known = |bytes| format!("at most {:.0} MB", bytes as f64 / BYTES_PER_MB);
+        self.memory_bytes_max.map_or_else(|| UNKNOWN.to_owned(), known)
+    }
+}
+
+impl Machine {
+    /// Describes the memory for people.
+    pub fn describe_memory(&self) -> String {
+        let known = |bytes| format!("{:.0} GB", bytes as f64 / BYTES_PER_GB);
+        self.memory_bytes.map_or_else(|| format!("memory {UNKNOWN}"), known)
     }
 }
 

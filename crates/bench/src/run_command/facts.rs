@@ -20,7 +20,7 @@ pub const OTHER_FILES: u64 = 100;
 pub struct MachineState {
     /// The cores that this program may use.
     cores: u64,
-    load: f64,
+    load: Option<f64>,
     swapped: Option<SwappedPages>,
 }
 
@@ -29,7 +29,7 @@ impl MachineState {
     pub fn read() -> Self {
         let processes = Processes::default();
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        Self { cores, load: processes.load().unwrap_or(0.0), swapped: processes.swapped_pages() }
+        Self { cores, load: processes.load(), swapped: processes.swapped_pages() }
     }
 
     /// Returns the cores that this program may use.
@@ -58,10 +58,10 @@ impl MachineState {
         Machine {
             cores: self.cores,
             processor: processes.processor_name().unwrap_or_else(unknown),
-            memory_bytes: processes.memory_bytes().unwrap_or(0),
+            memory_bytes: processes.memory_bytes(),
             kernel: processes.kernel().unwrap_or_else(unknown),
             file_system: file_system(&mounts, &folder).unwrap_or_else(unknown),
-            load_before: self.load / self.cores as f64,
+            load_before: self.load.map(|load| load / self.cores as f64),
         }
     }
 }
@@ -95,9 +95,9 @@ pub fn machine_id() -> String {
     Processes::default().machine_id().unwrap_or_default()
 }
 
-/// Returns the largest memory that this process had.
-pub fn memory_bytes_max() -> u64 {
-    Processes::default().resident_max_bytes(std::process::id()).unwrap_or(0)
+/// Returns the largest memory that this process had, if the system tells it.
+pub fn memory_bytes_max() -> Option<u64> {
+    Processes::default().resident_max_bytes(std::process::id())
 }
 
 /// Raises the limit of open files to the permitted maximum. Returns it, or `None` if there is none.

@@ -454,7 +454,7 @@ impl PlaySession<'_> {
         Ok(RunFacts {
             started: begin.started,
             command: facts::command_line(std::env::args()),
-            is_out_of_files: self.open_files_max.is_some_and(|max| record.open_files_max >= max),
+            is_out_of_files: self.open_files_max.zip(record.open_files_max).is_some_and(|(max, used)| used >= max),
             record,
             cores: facts::core_counts(self.cores.as_ref(), self.before.cores()),
             commit: facts::COMMIT,

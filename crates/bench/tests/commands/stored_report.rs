@@ -276,8 +276,8 @@ fn driver() -> Driver {
         processor_share_missing: None,
         cores: 2,
         pinned: false,
-        memory_bytes_max: 20 * 1_048_576,
-        open_files_max: 30,
+        memory_bytes_max: Some(20 * 1_048_576),
+        open_files_max: Some(30),
         calls: Calls { driver: 24, server: Some(30) },
     }
 }
@@ -286,9 +286,9 @@ fn machine() -> Machine {
     Machine {
         cores: 2,
         processor: "A processor".to_owned(),
-        memory_bytes: 8 << 30,
+        memory_bytes: Some(8 << 30),
         kernel: "Linux 6.1".to_owned(),
         file_system: "ext4".to_owned(),
-        load_before: 0.1,
+        load_before: Some(0.1),
     }
 }

@@ -51,7 +51,10 @@ fn machine(machine: &Machine) -> [(&'static str, String); 5] {
     [
         ("machine: cores", machine.cores.to_string()),
         ("machine: processor", machine.processor.clone()),
-        ("machine: memory in bytes", machine.memory_bytes.to_string()),
+        (
+            "machine: memory in bytes",
+            machine.memory_bytes.map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string()),
+        ),
         ("machine: kernel", machine.kernel.clone()),
         ("machine: file system", machine.file_system.clone()),
     ]

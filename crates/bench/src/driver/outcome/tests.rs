@@ -110,10 +110,10 @@ async fn played_beside(machine: Processes) -> Played {
     let machine = Machine {
         cores: 2,
         processor: "unknown".to_owned(),
-        memory_bytes: 1,
+        memory_bytes: None,
         kernel: "unknown".to_owned(),
         file_system: "unknown".to_owned(),
-        load_before: 0.0,
+        load_before: None,
     };
     let facts = RunFacts {
         started: Timestamp(0),
@@ -122,7 +122,7 @@ async fn played_beside(machine: Processes) -> Played {
         machine,
         cores: CoreCounts { driver: 2, server: 2, is_pinned: false },
         commit: None,
-        memory_bytes_max: 1,
+        memory_bytes_max: None,
         is_out_of_files: false,
         has_swapped: false,
         is_started_server: true,
@@ -203,7 +203,14 @@ async fn a_driver_that_is_not_observed_has_no_share_of_its_cores() {
     assert_eq!((report.driver.processor_share, report.driver.processor_share_missing.as_deref()), (None, Some(reason)));
     let [remark] = &report.state.reasons[..] else { panic!("{:?}", report.state) };
     assert_eq!((report.state.name.as_str(), remark.rule.as_str()), ("not valid", "processor-unknown"));
-    assert!(markdown::format(&report).contains(&format!("- processor: not known: {reason}\n")));
+    let text = markdown::format(&report);
+    let lines = [
+        &*format!("- processor: not known: {reason}\n"),
+        "- memory: not known\n",
+        "(unknown), memory not known, unknown",
+    ];
+    assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+    assert_eq!(report.driver.open_files_max, None);
     assert_eq!(schema_violations(&serde_json::to_value(&report).expect("JSON")), [""; 0]);
 }
 
