@@ -71,6 +71,14 @@ fn the_limit_is_what_was_used_up() {
         |percent| move |report: &mut Report| report.server.rows = vec![row("processor_percent_busy", percent)];
     check(&processor(70.0), &[], &[Limit::Processor]);
     check(&processor(69.9), &[], &[]);
+    let pinned = |percent| {
+        move |report: &mut Report| {
+            processor(percent)(report);
+            report.driver.pinned = true;
+        }
+    };
+    check(&pinned(89.9), &[], &[]);
+    check(&pinned(90.0), &[], &[Limit::Processor]);
     check(&|report| report.server.rows = vec![row("data_disk_percent_busy_percent", 90.0)], &[], &[Limit::Disk]);
     check(&|report| report.state.warnings = vec![reason("swap", "the machine swapped")], &[], &[Limit::Memory]);
     for (code, other, limits) in [
@@ -87,7 +95,12 @@ fn the_limit_is_what_was_used_up() {
         };
         check(&|report| report.errors = vec![error(code, 10), error("other", other)], &[], limits);
     }
-    for (rule, limits) in [("lateness", &[Limit::Driver][..]), ("open-files", &[Limit::Driver]), ("ended", &[])] {
+    for (rule, limits) in [
+        ("lateness", &[Limit::Driver][..]),
+        ("open-files", &[Limit::Driver]),
+        ("ended", &[]),
+        ("processor-unknown", &[]),
+    ] {
         check(&|report| end_with(report, "not valid", rule), &[], limits);
     }
 }
@@ -106,6 +119,11 @@ fn a_run_that_is_not_steady_has_the_limit_of_its_last_samples() {
     });
     assert_eq!(judge(&report, &samples).limits, [Limit::Processor]);
     assert_eq!(judge(&report, &[]).limits, []);
+    let sample = |resource: &str, value| SampleValue { end_us: 1, resource: resource.to_owned(), value };
+    let together = [sample("processor_percent_busy", 70.0), sample("driver_processor_percent_of_one_core", 40.0)];
+    assert_eq!(report.driver.cores, 2);
+    assert_eq!(judge(&report, &together).limits, [Limit::Processor], "the driver used 20 % of both cores");
+    assert_eq!(judge(&report, &together[..1]).limits, []);
 }
 
 fn result(levels: Vec<Level>, search: &Search, end: End) -> SearchResult {

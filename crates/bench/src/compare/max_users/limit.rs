@@ -14,14 +14,14 @@ const ERRORS_SHARE_MIN: f64 = 0.5;
 const MEMORY_CODES: &[&str] = &["full", "resource-exhausted"];
 /// Codes of connections that were refused.
 const CONNECTION_CODES: &[&str] = &["connect"];
-/// The rules of a run whose figures may be those of the driver.
+/// The rules of a run whose figures may be those of the driver. That of a driver that was not observed names no limit.
 const DRIVER_RULES: &[&str] = &["lateness", "processor", "cut", "open-files"];
 
 /// A limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The server, or server and driver together, used 90 % of the cores of the machine.
+    /// The server used 90 % of its cores, together with the driver if both have the same cores.
     Processor,
     /// The disk was busy for 90 % of the time.
     Disk,
@@ -63,20 +63,40 @@ pub(super) fn limits(report: &Report, samples: &[SampleValue]) -> Vec<Limit> {
     limits.into_iter().filter(|(_, is_met)| *is_met).map(|(limit, _)| limit).collect()
 }
 
-/// Returns the percentage of the cores that server and driver have used. The server's share is known only if its
-/// processes are on the machine of the driver.
+/// Returns the percentage of its cores that the server has used, with what the driver has used of the same cores. The
+/// server's share is known only if its processes are on the machine of the driver.
+///
+/// With `--pin` each of them has cores of its own (`pinned`), so the percentages cannot be added.
 fn processor_percent(report: &Report, samples: &[SampleValue]) -> Option<f64> {
     let server = mean(report, samples, "processor_percent_busy")?;
-    Some(server + 100.0 * report.driver.processor_share.unwrap_or_default())
+    let driver = if report.driver.pinned { None } else { driver_percent(report, samples) };
+    Some(server + driver.unwrap_or(0.0))
+}
+
+/// Returns the percentage of its cores that the driver has used, if it is known.
+fn driver_percent(report: &Report, samples: &[SampleValue]) -> Option<f64> {
+    if has_interval(report) {
+        return report.driver.processor_share.map(|share| 100.0 * share);
+    }
+    let of_one_core = mean_of_end(samples, "driver_processor_percent_of_one_core")?;
+    Some(of_one_core / report.driver.cores.max(1) as f64)
 }
 
 /// Returns the mean of a row of the server in the measured interval. A run without one was not steady: it has the mean
 /// of the second half of its samples.
 fn mean(report: &Report, samples: &[SampleValue], resource: &str) -> Option<f64> {
-    let has_interval = report.phases.iter().any(|phases| phases.measure_end_us.is_some());
-    if has_interval {
+    if has_interval(report) {
         return report.server.rows.iter().find(|row| row.resource == resource).map(|row| row.mean);
     }
+    mean_of_end(samples, resource)
+}
+
+fn has_interval(report: &Report) -> bool {
+    report.phases.iter().any(|phases| phases.measure_end_us.is_some())
+}
+
+/// Returns the mean of the second half of the samples of a row.
+fn mean_of_end(samples: &[SampleValue], resource: &str) -> Option<f64> {
     let values: Vec<f64> =
         samples.iter().filter(|sample| sample.resource == resource).map(|sample| sample.value).collect();
     let last = values.get(values.len() / 2..)?;
