@@ -321,12 +321,20 @@ impl PlaySession<'_> {
             return ended;
         }
         check_disk(available_bytes(&self.options.data_folder()), &SizePlan::of(&run.mail_files))?;
+        // A start that does not succeed deletes the folder, if it has created it.
         let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
-            fs::remove_dir_all(&path)?;
             return Ok(broken_off_before_the_run());
         };
         let (server, target) = started?;
-        let data = DataFolder::create(&path, run.recipe())?;
+        let data = match DataFolder::create(&path, run.recipe()) {
+            Ok(data) => data,
+            Err(error) => {
+                server.stop().await;
+                // The folder is that of the server. The error of the manifest is more important than this one.
+                let _ = fs::remove_dir_all(&path);
+                return Err(error.into());
+            }
+        };
         let mut open = OpenTarget { target, server: Some(server), data: Some(data) };
         let ended = self.fill_folder_and_work(run, &mut open, work).await;
         let data = open.data.take();

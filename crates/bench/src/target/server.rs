@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -103,17 +103,13 @@ impl StartedServer {
     /// # Errors
     ///
     /// If the folder exists or cannot be created, if a command of the program fails, or if the server is not ready in
-    /// time. The folder is then deleted, unless it existed before.
+    /// time. The folder is then deleted, unless it existed before, and so it is if this is dropped before it is ready.
     pub async fn start(options: ServerOptions) -> Result<(Self, Target), TargetError> {
-        let folder = options.folder.clone();
-        let failed = |source| TargetError::of_file(folder.display(), source);
-        DirBuilder::new().recursive(false).mode(0o700).create(&folder).map_err(failed)?;
-        let started = Self::start_in_folder(options).await;
-        if started.is_err() {
-            // The error of the start is more important than one of deleting.
-            let _ = fs::remove_dir_all(&folder);
-        }
-        started
+        let failed = |source| TargetError::of_file(options.folder.display(), source);
+        let folder = CreatedFolder::create(&options.folder).map_err(failed)?;
+        let started = Self::start_in_folder(options).await?;
+        folder.keep();
+        Ok(started)
     }
 
     async fn start_in_folder(options: ServerOptions) -> Result<(Self, Target), TargetError> {
@@ -235,6 +231,33 @@ impl Drop for StartedServer {
         if !self.is_ended() {
             let _ = self.child.kill();
             let _ = self.child.wait();
+        }
+    }
+}
+
+/// A folder that this process has created. It is deleted when this is dropped, unless it is kept.
+struct CreatedFolder {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl CreatedFolder {
+    /// Creates a folder that does not exist yet.
+    fn create(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(false).mode(0o700).create(path)?;
+        Ok(Self { path: path.to_owned(), is_kept: false })
+    }
+
+    fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for CreatedFolder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What has ended the start is more important than an error of deleting.
+            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
@@ -377,7 +400,7 @@ fn listeners_written(options: &ServerOptions) -> Option<SystemTime> {
     fs::metadata(options.data().join("listeners.json")).and_then(|file| file.modified()).ok()
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())
 }
@@ -458,6 +481,41 @@ mod tests {
             StartedServer::start(missing.clone()).await.expect_err("it fails").to_string().contains("No such file")
         );
         fs::create_dir(&missing.folder).expect("a folder");
+        let foreign = missing.folder.clone();
         assert!(StartedServer::start(missing).await.expect_err("it exists").to_string().contains("File exists"));
+        assert!(foreign.exists(), "a folder that was there before is not deleted");
+    }
+
+    /// `true` succeeds with all commands and serves nothing: the start waits, or sees that the process has ended.
+    #[tokio::test]
+    async fn a_start_that_is_dropped_leaves_no_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run");
+        let options = ServerOptions {
+            program: PathBuf::from("/bin/true"),
+            folder: path.clone(),
+            settings: Vec::new(),
+            users: 1,
+            seed: 1,
+            door: Door::Native,
+            cores: None,
+        };
+        tokio::select! {
+            biased;
+            started = StartedServer::start(options) => assert!(started.is_err(), "it serves nothing"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_is_deleted_only_by_what_has_created_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run");
+        drop(CreatedFolder::create(&path).expect("it does not exist"));
+        assert!(!path.exists());
+        CreatedFolder::create(&path).expect("it does not exist").keep();
+        assert!(path.exists());
+        assert!(CreatedFolder::create(&path).is_err() && path.exists(), "it is that of another run");
     }
 }

@@ -1,7 +1,8 @@
-//! The commands `check`, `timetable`, `max-users`, `compare` and `report` as a stranger calls them: output and exit
-//! codes.
+//! The commands `check`, `timetable`, `max-users`, `compare` and `report` as a stranger calls them, and `run` when it
+//! is interrupted: output and exit codes.
 
 mod compare;
+mod interrupts;
 mod max_users;
 mod report;
 mod stored_report;
