@@ -97,7 +97,11 @@ impl Levels<'_> {
             eprintln!("level {}: {users} users", result.levels.len() + 1);
             let run = self.level(users)?;
             let directory = self.directory.create_below(&folder)?;
-            let played = session.play(&run, open, &directory, wall_clock::now()).await?;
+            let Some(played) = session.play(&run, open, &directory, wall_clock::now()).await? else {
+                result.end = End::BrokenOff;
+                self.write(&result)?;
+                break;
+            };
             let level = Level::judge(users, result.criterion, &played.report, &played.samples, &folder);
             eprintln!("level {}: the criterion is {}: {}", result.levels.len() + 1, level.verdict(), level.summary());
             level.record_in(&mut search);

@@ -96,8 +96,10 @@ pub fn run(command: &RunCommand) -> Result<ExitCode> {
         let name = &prepared.plan.workload().name;
         let started = session.started();
         let directory = ReportDirectory::create(&command.play.out, name, started, prepared.options.seed)?;
-        let played = session.play(&prepared, open, &directory, started).await?;
-        Ok(print_result(&played.report, directory.path()))
+        match session.play(&prepared, open, &directory, started).await? {
+            Some(played) => Ok(print_result(&played.report, directory.path())),
+            None => Ok(session::broken_off_before_the_run()),
+        }
     })
 }
 

@@ -91,8 +91,10 @@ fn coordinate(play: &PlayOptions, options: &PartOptions, run: &PreparedRun, addr
         let directory = ReportDirectory::create(&play.out, name, started, run.options.seed)?;
         let mut parts = Parts::Coordinator(Coordinator::new(listener, hello, run.settings.lengths.sample())?);
         let place = RunPlace { run, directory: &directory, started };
-        let ended = session.play_part(&place, open, &mut parts).await?;
-        finish_coordinator(&place, ended, parts).await
+        match session.play_part(&place, open, &mut parts).await? {
+            Some(ended) => finish_coordinator(&place, ended, parts).await,
+            None => Ok(session::broken_off_before_the_run()),
+        }
     })
 }
 
@@ -124,10 +126,13 @@ fn join(play: &PlayOptions, options: &PartOptions, run: &PreparedRun, address: &
     let hello = hello(run, text.lines().next().unwrap_or_default().to_owned())?;
     session::begin(play, run, Filling::Elsewhere, async |session, open| {
         let sample = run.settings.lengths.sample();
-        let joining = session.or_interrupted(JoinedPart::join(address, hello, sample)).await;
-        let joined = joining.ok_or("broken off before the run")??;
-        eprintln!("joined the run");
-        play_joined(play, run, session, open, joined).await
+        match session.or_interrupted(JoinedPart::join(address, hello, sample)).await {
+            Some(joined) => {
+                eprintln!("joined the run");
+                play_joined(play, run, session, open, joined?).await
+            }
+            None => Ok(session::broken_off_before_the_run()),
+        }
     })
 }
 
@@ -145,7 +150,9 @@ async fn play_joined(
     let directory = ReportDirectory::create(&play.out, &name, started, run.options.seed)?;
     let mut parts = Parts::Joined(joined);
     let place = RunPlace { run, directory: &directory, started };
-    let ended = session.play_part(&place, open, &mut parts).await?;
+    let Some(ended) = session.play_part(&place, open, &mut parts).await? else {
+        return Ok(session::broken_off_before_the_run());
+    };
     StoredPart::write(directory.path(), part_record(run, &ended, None))?;
     println!("{}", directory.path().display());
     if let Parts::Joined(mut joined) = parts {

@@ -212,29 +212,31 @@ impl PlaySession<'_> {
         }
     }
 
-    /// Runs the engine, and writes its report into a directory.
+    /// Runs the engine, and writes its report into a directory. Returns `None` if the run is broken off before the
+    /// start signal.
     pub async fn play(
         &mut self,
         run: &PreparedRun,
         open: &mut OpenTarget,
         directory: &ReportDirectory,
         started: Timestamp,
-    ) -> Result<PlayedRun> {
+    ) -> Result<Option<PlayedRun>> {
         let place = RunPlace { run, directory, started };
-        let ended = self.play_part(&place, open, &mut Parts::Alone).await?;
+        let Some(ended) = self.play_part(&place, open, &mut Parts::Alone).await? else { return Ok(None) };
         let report = report(&ended.run, &ended.outcome, &ended.facts);
         let samples = samples(&ended.facts.record.borders, ended.facts.cores.server);
         directory.write_report(&report, &samples)?;
-        Ok(PlayedRun { report, samples })
+        Ok(Some(PlayedRun { report, samples }))
     }
 
-    /// Runs the engine for one part of a run, after all parts have joined.
+    /// Runs the engine for one part of a run, after all parts have joined. Returns `None` if the run is broken off
+    /// before the start signal.
     pub async fn play_part(
         &mut self,
         place: &RunPlace<'_>,
         open: &mut OpenTarget,
         parts: &mut Parts,
-    ) -> Result<EndedRun> {
+    ) -> Result<Option<EndedRun>> {
         let RunPlace { run, directory, started } = *place;
         let traffic = Traffic::default();
         let mut settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
@@ -244,7 +246,8 @@ impl PlaySession<'_> {
         }
         let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
         let missing = self.or_interrupted(settings.missing_verbs(run.options.time_limit)).await;
-        let run = run.without(&missing.ok_or("broken off before the start signal")?.map_err(unusable)?);
+        let Some(missing) = missing else { return Ok(None) };
+        let run = run.without(&missing.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
         directory.write("target.toml", &file::describe(&open.target))?;
         if let Some(server) = &open.server {
@@ -259,7 +262,8 @@ impl PlaySession<'_> {
         if let Some(data) = &mut open.data {
             data.begin_run()?;
         }
-        let start = self.or_interrupted(parts.start()).await.ok_or("broken off before the start signal")??;
+        let Some(start) = self.or_interrupted(parts.start()).await else { return Ok(None) };
+        let start = start?;
         let (sender, stop) = watch::channel(StopRequest::None);
         // A part that has joined may be on another machine. The coordinator observes the server.
         let is_observer = !matches!(parts, Parts::Joined(_));
@@ -284,7 +288,7 @@ impl PlaySession<'_> {
             print_progress(&format!("the journal has gaps and is deleted: {error}"));
         }
         let facts = self.facts(directory, &outcome, record, &begin)?;
-        Ok(EndedRun { run, outcome, facts })
+        Ok(Some(EndedRun { run, outcome, facts }))
     }
 
     async fn work(
@@ -482,7 +486,8 @@ fn beside_users(run: &PreparedRun, open: &OpenTarget) -> Result<Arc<NativeSettin
     Ok(Arc::new(native_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?))
 }
 
-fn broken_off_before_the_run() -> ExitCode {
+/// Prints that a run is broken off without a report, and returns the exit code.
+pub fn broken_off_before_the_run() -> ExitCode {
     eprintln!("doublet-bench: broken off before the run; there is no report");
     ExitCode::from(State::BrokenOff.exit_code())
 }
