@@ -24,7 +24,7 @@ use crate::arguments::Result;
 use crate::run_command::{INVALID_EXIT_CODE, facts};
 use child::{Ended, Runner};
 use memory::{MemoryFolder, replaced};
-use settings::{RunWords, decides_population, words_of_setting};
+use settings::{RunWords, SideWords, decides_population};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
 
@@ -117,9 +117,9 @@ pub fn play(command: &AbCommand) -> Result<PlayedAb> {
 }
 
 /// Checks the options, and returns those of `run` for both settings and for each of them.
-pub fn checked(command: &AbCommand) -> Result<(RunWords, [Vec<String>; 2])> {
+pub fn checked(command: &AbCommand) -> Result<(RunWords, [SideWords; 2])> {
     let words = RunWords::parse(&command.workload, &command.run)?;
-    let sides = [words_of_settings(&command.a)?, words_of_settings(&command.b)?];
+    let sides = [SideWords::of_settings(&command.a)?, SideWords::of_settings(&command.b)?];
     for side in &sides {
         words.check_with(side)?;
     }
@@ -136,20 +136,12 @@ fn create_directory(command: &AbCommand) -> Result<PathBuf> {
     Ok(fs::canonicalize(directory.path())?)
 }
 
-fn words_of_settings(settings: &[String]) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    for setting in settings {
-        words.extend(words_of_setting(setting)?);
-    }
-    Ok(words)
-}
-
 /// The turns of two settings.
 struct Ab<'a> {
     command: &'a AbCommand,
     words: RunWords,
     /// The words of `run` of each setting.
-    sides: [Vec<String>; 2],
+    sides: [SideWords; 2],
     runner: Runner,
     directory: PathBuf,
     /// The population of each setting, or the one of both.
@@ -194,14 +186,14 @@ impl Ab<'_> {
 
     /// Makes the populations. Returns `false` if that was broken off.
     fn populate(&mut self) -> Result<bool> {
-        let sides: Vec<Vec<String>> = match self.command.populations {
-            Populations::One => vec![Vec::new()],
+        let sides = match self.command.populations {
+            Populations::One => vec![SideWords::default()],
             Populations::Each => self.sides.to_vec(),
         };
         for (number, side) in (1..).zip(sides) {
-            let memory = MemoryFolder::for_words(&side, &format!("population-{number}"), None)?;
-            let mut side = replaced(&side, memory.as_ref());
-            side.extend(["--keep".to_owned(), "--fill-only".to_owned()]);
+            let memory = MemoryFolder::for_words(side.words(), &format!("population-{number}"), None)?;
+            let side = side.replaced(replaced(side.words(), memory.as_ref()));
+            let side = side.with(["--keep".to_owned(), "--fill-only".to_owned()]);
             match self.runner.run(&self.words.with(&side))? {
                 Ended { code: 0, path: Some(data) } => self.populations.push(Population { data, memory }),
                 Ended { code, .. } if code == State::BrokenOff.exit_code() => return Ok(false),
@@ -218,16 +210,18 @@ impl Ab<'_> {
         let data = population.with_file_name(format!("{}-turn-{number}", file_name(population)));
         folder::copy(population, &data)?;
         let words = &self.sides[side as usize];
-        let memory = MemoryFolder::for_words(words, &format!("turn-{number}"), memory.as_ref())?;
-        let played = self.turn_on(number, side, &data, replaced(words, memory.as_ref()));
+        let memory = MemoryFolder::for_words(words.words(), &format!("turn-{number}"), memory.as_ref())?;
+        let played = self.turn_on(number, side, &data, &words.replaced(replaced(words.words(), memory.as_ref())));
         fs::remove_dir_all(&data)?;
         played
     }
 
-    fn turn_on(&self, number: usize, side: Side, data: &Path, mut words: Vec<String>) -> Result<Turn> {
+    fn turn_on(&self, number: usize, side: Side, data: &Path, words: &SideWords) -> Result<Turn> {
         let out = self.directory.join(format!("{number:03}-{}", side.letter()));
         let before_mb = folder::disk_bytes(data) as f64 / BYTES_PER_MB;
-        words.extend(["--data".to_owned(), data.display().to_string(), "--out".to_owned(), out.display().to_string()]);
+        let paths =
+            [("--data", data), ("--out", &*out)].map(|(name, path)| [name.to_owned(), path.display().to_string()]);
+        let words = words.with(paths.into_iter().flatten());
         let Ended { code, path } = self.runner.run(&self.words.without_folder(&words))?;
         let report = path.ok_or_else(|| format!("turn {number} has no report: exit code {code}"))?;
         let stored = StoredReport::read(&report)?;

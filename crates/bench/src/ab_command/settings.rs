@@ -15,19 +15,76 @@ const POPULATION: &[&str] = &["users", "documents", "size-scale", "seed"];
 /// The prefix of a setting that is a parameter of the workload.
 const WORKLOAD: &str = "workload.";
 
-/// Returns the words of `run` for a setting.
-pub fn words_of_setting(setting: &str) -> Result<Vec<String>> {
-    let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting}: not KEY=VALUE"))?;
-    let option = |name: &str| format!("--{name}");
-    Ok(match (key.strip_prefix(RUN), key.strip_prefix(WORKLOAD)) {
-        (Some(name), _) => match value {
-            "true" => vec![option(name)],
-            "false" => Vec::new(),
-            value => vec![option(name), value.to_owned()],
-        },
-        (_, Some(name)) => vec![option("set"), format!("{name}={value}")],
-        _ => vec![option("server-set"), setting.to_owned()],
-    })
+/// What the settings of one side change in the words of `run` that both share.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SideWords {
+    /// The words that are added.
+    words: Vec<String>,
+    /// The switches that are taken away.
+    switched_off: Vec<String>,
+}
+
+impl SideWords {
+    /// Returns the words for some settings.
+    pub fn of_settings(settings: &[String]) -> Result<Self> {
+        let mut side = Self::default();
+        for setting in settings {
+            side.add(setting)?;
+        }
+        let switched_on = names(&side.words);
+        match side.switched_off.iter().find(|name| switched_on.contains(name)) {
+            Some(name) => Err(format!("run.{name} is both true and false").into()),
+            None => Ok(side),
+        }
+    }
+
+    fn add(&mut self, setting: &str) -> Result<()> {
+        let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting}: not KEY=VALUE"))?;
+        if let Some(name) = key.strip_prefix(RUN) {
+            return self.add_option(name, value);
+        }
+        self.words.extend(match key.strip_prefix(WORKLOAD) {
+            Some(name) => ["--set".to_owned(), format!("{name}={value}")],
+            None => ["--server-set".to_owned(), setting.to_owned()],
+        });
+        Ok(())
+    }
+
+    fn add_option(&mut self, name: &str, value: &str) -> Result<()> {
+        match value {
+            "true" => self.words.push(format!("--{name}")),
+            "false" if takes_value(name) == Some(false) => self.switched_off.push(name.to_owned()),
+            "false" => return Err(format!("run.{name}=false: run has no switch --{name}").into()),
+            value => self.words.extend([format!("--{name}"), value.to_owned()]),
+        }
+        Ok(())
+    }
+
+    /// Returns the words that are added.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Returns the same with further words.
+    #[must_use]
+    pub fn with(&self, words: impl IntoIterator<Item = String>) -> Self {
+        let mut side = self.clone();
+        side.words.extend(words);
+        side
+    }
+
+    /// Returns the same with other words for those that are added.
+    #[must_use]
+    pub fn replaced(&self, words: Vec<String>) -> Self {
+        Self { words, switched_off: self.switched_off.clone() }
+    }
+
+    /// Returns the names of the options that do not come from what both sides share.
+    fn names(&self) -> Vec<String> {
+        let mut names = names(&self.words);
+        names.extend(self.switched_off.iter().cloned());
+        names
+    }
 }
 
 /// Returns `true` for options of `run` that decide what a population has.
@@ -46,12 +103,12 @@ impl RunWords {
     /// Checks the options of `run`.
     pub fn parse(workload: &str, words: &[String]) -> Result<Self> {
         let words = Self { workload: workload.to_owned(), words: words.to_vec() };
-        words.check_with(&[])?;
+        words.check_with(&SideWords::default())?;
         Ok(words)
     }
 
     /// Checks the options of `run` together with those of a setting.
-    pub fn check_with(&self, side: &[String]) -> Result<()> {
+    pub fn check_with(&self, side: &SideWords) -> Result<()> {
         let words = self.with(side);
         let line = CommandLine::try_parse_from(["doublet-bench".to_owned()].into_iter().chain(words));
         match line.map_err(|error| error.to_string())?.command {
@@ -60,44 +117,52 @@ impl RunWords {
         }
     }
 
-    /// Returns the command `run` with the words of a setting, which win.
-    pub fn with(&self, side: &[String]) -> Vec<String> {
+    /// Returns the command `run` with the words of a side, which win.
+    pub fn with(&self, side: &SideWords) -> Vec<String> {
         let mut words = vec!["run".to_owned(), self.workload.clone()];
-        words.extend(without(&self.words, side));
-        words.extend(side.iter().cloned());
+        words.extend(without(&self.words, &side.names()));
+        words.extend(side.words.iter().cloned());
         words
     }
 
     /// Returns the same without the folder for new data folders, for turns on a folder that exists.
-    pub fn without_folder(&self, side: &[String]) -> Vec<String> {
-        let mut words = vec!["run".to_owned(), self.workload.clone()];
-        words.extend(without(&without(&self.words, side), &["--folder".to_owned()]));
-        words.extend(side.iter().cloned());
-        words
+    pub fn without_folder(&self, side: &SideWords) -> Vec<String> {
+        let folder = ["folder".to_owned()];
+        let shared = Self { workload: self.workload.clone(), words: without(&self.words, &folder) };
+        shared.with(&side.replaced(without(&side.words, &folder)))
     }
 }
 
 /// Returns options of `run`, and those that win over them.
 pub fn overridden(words: &[String], winning: &[String]) -> Vec<String> {
-    let mut all = without(words, winning);
+    let mut all = without(words, &names(winning));
     all.extend(winning.iter().cloned());
     all
 }
 
-/// Returns the words without the options that are also in `side`, except for those that may be repeated.
-fn without(words: &[String], side: &[String]) -> Vec<String> {
+/// Returns the name of an option.
+fn name(word: &str) -> Option<String> {
+    word.strip_prefix("--").map(|word| word.split('=').next().unwrap_or(word).to_owned())
+}
+
+fn names(words: &[String]) -> Vec<String> {
+    words.iter().filter_map(|word| name(word)).collect()
+}
+
+/// Returns whether an option of `run` takes a value, or `None` if there is no such option.
+fn takes_value(name: &str) -> Option<bool> {
     let run = RunCommand::augment_args(clap::Command::new("run"));
-    let name = |word: &str| word.strip_prefix("--").map(|word| word.split('=').next().unwrap_or(word).to_owned());
-    let overridden: Vec<String> = side.iter().filter_map(|word| name(word)).collect();
-    let has_value = |name: &str| {
-        let argument = run.get_arguments().find(|argument| argument.get_long() == Some(name));
-        argument.is_some_and(|argument| argument.get_action().takes_values())
-    };
+    let argument = run.get_arguments().find(|argument| argument.get_long() == Some(name))?;
+    Some(argument.get_action().takes_values())
+}
+
+/// Returns the words without the options of these names, except for those that may be repeated.
+fn without(words: &[String], names: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        match name(word).filter(|name| overridden.contains(name) && !REPEATED.contains(&name.as_str())) {
-            Some(name) if has_value(&name) && !word.contains('=') => drop(words.next()),
+        match name(word).filter(|name| names.contains(name) && !REPEATED.contains(&name.as_str())) {
+            Some(name) if takes_value(&name) == Some(true) && !word.contains('=') => drop(words.next()),
             Some(_) => {}
             None => kept.push(word.clone()),
         }
@@ -109,38 +174,55 @@ fn without(words: &[String], side: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn side(settings: &str) -> SideWords {
+        SideWords::of_settings(&words(settings)).expect(settings)
+    }
+
     #[test]
     fn settings_become_options_of_run() {
-        let check = |setting: &str, expected: &str| {
-            assert_eq!(words_of_setting(setting).expect(setting).join(" "), expected);
-        };
+        let check = |setting: &str, expected: &str| assert_eq!(side(setting).words().join(" "), expected);
         check("store.sync=off", "--server-set store.sync=off");
         check("run.closed=true", "--closed");
         check("run.closed=false", "");
         check("run.users=20", "--users 20");
         check("workload.busy=8", "--set busy=8");
-        assert!(decides_population("run.documents=3") && !decides_population("run.closed=true"));
-        assert_eq!(words_of_setting("x").expect_err("no value").to_string(), "x: not KEY=VALUE");
+        let refused = |settings: &str| SideWords::of_settings(&words(settings)).expect_err(settings).to_string();
+        assert_eq!(refused("x"), "x: not KEY=VALUE");
+        assert_eq!(refused("run.speedup=false"), "run.speedup=false: run has no switch --speedup");
+        assert_eq!(refused("run.close=false"), "run.close=false: run has no switch --close");
+        assert_eq!(refused("run.pin=false run.pin=true"), "run.pin is both true and false");
     }
 
     #[test]
     fn options_of_a_setting_win() {
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let shared = words("--users 10 --server-set a=1 --speedup=60 --folder /x --pin");
         let run = RunWords::parse("n8mail", &shared).expect("they are options of run");
-        let with = run.with(&words("--users 20 --server-set b=2 --speedup 30"));
+        let with = run.with(&side("run.users=20 b=2 run.speedup=30"));
         let expected = "run n8mail --server-set a=1 --folder /x --pin --users 20 --server-set b=2 --speedup 30";
         assert_eq!(with.join(" "), expected);
-        let on_a_copy = run.without_folder(&words("--data /y"));
-        assert_eq!(on_a_copy.join(" "), "run n8mail --users 10 --server-set a=1 --speedup=60 --pin --data /y");
+        let on_a_copy = run.without_folder(&side("run.folder=/z c=3").with(words("--data /y")));
+        let expected = "run n8mail --users 10 --server-set a=1 --speedup=60 --pin --server-set c=3 --data /y";
+        assert_eq!(on_a_copy.join(" "), expected);
+    }
+
+    #[test]
+    fn a_switch_that_is_false_is_taken_away_from_what_both_share() {
+        let run = RunWords::parse("n8mail", &words("--closed --users 10 --pin")).expect("they are options of run");
+        assert_eq!(run.with(&side("run.closed=false")).join(" "), "run n8mail --users 10 --pin");
+        let on_a_copy = run.without_folder(&side("run.pin=false").with(words("--data /y")));
+        assert_eq!(on_a_copy.join(" "), "run n8mail --closed --users 10 --data /y");
+        let other_pace = side("run.closed=false run.unpaced=true");
+        run.check_with(&other_pace).expect("the switches do not contradict each other");
+        assert_eq!(run.with(&other_pace).join(" "), "run n8mail --users 10 --pin --unpaced");
     }
 
     #[test]
     fn options_that_turns_do_not_have_are_refused() {
-        let refused = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            RunWords::parse("n8mail", &words).err().expect(text).to_string()
-        };
+        let refused = |text: &str| RunWords::parse("n8mail", &words(text)).err().expect(text).to_string();
         assert!(refused("--target x.toml").contains("--target"));
         assert!(refused("--users 10,20").contains("one level"));
         assert!(refused("--keep").contains("--keep"));
