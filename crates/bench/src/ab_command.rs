@@ -6,6 +6,8 @@
 mod child;
 mod memory;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +23,10 @@ use bench::wall_clock;
 use clap::{Args, ValueEnum};
 
 use crate::arguments::Result;
-use crate::run_command::{INVALID_EXIT_CODE, facts};
+use crate::run_command::{facts, print_invalid};
 use child::{Ended, Runner};
 use memory::{MemoryFolder, replaced};
-use settings::{RunWords, SideWords, decides_population};
+use settings::{RunWords, SideWords};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
 
@@ -81,8 +83,7 @@ pub fn turns(text: &str) -> std::result::Result<usize, String> {
 /// Runs the turns.
 pub fn run(command: &AbCommand) -> Result<ExitCode> {
     if let Err(error) = checked(command) {
-        eprintln!("doublet-bench: {error}");
-        return Ok(ExitCode::from(INVALID_EXIT_CODE));
+        return Ok(print_invalid(&command.workload, &error));
     }
     let played = play(command)?;
     println!("{}", played.directory.display());
@@ -118,16 +119,19 @@ pub fn play(command: &AbCommand) -> Result<PlayedAb> {
 
 /// Checks the options, and returns those of `run` for both settings and for each of them.
 pub fn checked(command: &AbCommand) -> Result<(RunWords, [SideWords; 2])> {
-    let words = RunWords::parse(&command.workload, &command.run)?;
+    let words = RunWords::new(&command.workload, &command.run);
     let sides = [SideWords::of_settings(&command.a)?, SideWords::of_settings(&command.b)?];
-    for side in &sides {
-        words.check_with(side)?;
+    let shared = words.prepare(&SideWords::default())?;
+    for (side, settings) in sides.iter().zip([&command.a, &command.b]) {
+        let is_same = words.prepare(side)?.has_population_of(&shared) && !side.has_folder();
+        if command.populations == Populations::One && !is_same {
+            let settings = settings.join(" ");
+            let reason =
+                format!("{settings} decides what is in the data folder, or where it is: add --populations each");
+            return Err(reason.into());
+        }
     }
-    let decides = command.a.iter().chain(&command.b).find(|setting| decides_population(setting));
-    match decides.filter(|_| command.populations == Populations::One) {
-        Some(setting) => Err(format!("{setting} decides what is in the mail files: add --populations each").into()),
-        None => Ok((words, sides)),
-    }
+    Ok((words, sides))
 }
 
 fn create_directory(command: &AbCommand) -> Result<PathBuf> {

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::ab_command::{self, AbCommand, Populations, turns};
 use crate::arguments::Result;
-use crate::run_command::{INVALID_EXIT_CODE, REFUSED_EXIT_CODE};
+use crate::run_command::{INVALID_EXIT_CODE, REFUSED_EXIT_CODE, print_invalid};
 
 /// Options of `experiment`.
 #[derive(Debug, Args)]
@@ -102,7 +102,7 @@ fn run_all(experiments: &[&Experiment], command: &ExperimentCommand) -> Result<E
         for pair in pairs {
             let ab = ab(experiment, pair, command, &run);
             if let Err(error) = ab_command::checked(&ab) {
-                return Ok(invalid(&error.to_string()));
+                return Ok(print_invalid(&ab.workload, &error));
             }
             eprintln!("experiment {}: {}", experiment.name, pair.label);
             worst = worst.max(run_pair(experiment, pair, &ab)?);

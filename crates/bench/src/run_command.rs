@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use bench::driver::options::RunOptions;
-use bench::driver::prepare::{Refusal, prepare};
+use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::report::directory::ReportDirectory;
 use bench::report::model::Report;
 use bench::report::verdict::State;
@@ -21,7 +21,7 @@ use bench::workload::finding::Finding;
 use bench::workload::shipped;
 use clap::Args;
 
-use crate::arguments::Result;
+use crate::arguments::{Error, Result};
 use options::PlayOptions;
 use parts::PartOptions;
 use session::Filling;
@@ -59,10 +59,11 @@ pub struct RunCommand {
 }
 
 impl RunCommand {
-    /// Checks that the run can be one of several in turns, which have data folders and directories of their own.
-    pub fn check_in_turns(&self) -> Result<()> {
+    /// Prepares the run as one of several in turns, which have data folders and directories of their own.
+    pub fn prepare_in_turns(&self) -> Result<PreparedRun> {
         let options = &self.play;
         let own = [
+            ("--part", self.parts.share().parts() > 1),
             ("--target", options.target.is_some()),
             ("--data", options.data.is_some()),
             ("--keep", options.keep),
@@ -71,7 +72,7 @@ impl RunCommand {
         match own.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(format!("{option} cannot be given to runs in turns").into()),
             None if self.users.len() > 1 => Err("runs in turns have one level of users".into()),
-            None => Ok(()),
+            None => Ok(prepare(&shipped::load(&self.workload)?, options.run_options(&self.users))?),
         }
     }
 }
@@ -101,6 +102,15 @@ pub fn run(command: &RunCommand) -> Result<ExitCode> {
             None => Ok(session::broken_off_before_the_run()),
         }
     })
+}
+
+/// Prints an error of the options, or why a run that they describe is refused, and returns the exit code.
+pub fn print_invalid(file: &str, error: &Error) -> ExitCode {
+    if let Some(refusal) = error.downcast_ref() {
+        return print_refusal(file, refusal);
+    }
+    eprintln!("doublet-bench: {error}");
+    ExitCode::from(INVALID_EXIT_CODE)
 }
 
 /// Prints why there is no run, and returns the exit code.

@@ -1,5 +1,6 @@
 //! Settings of `ab` as words of `run`, and the options of `run` that both settings share.
 
+use bench::driver::prepare::PreparedRun;
 use clap::{Args as _, Parser as _};
 
 use crate::arguments::Result;
@@ -10,8 +11,8 @@ use crate::run_command::RunCommand;
 const RUN: &str = "run.";
 /// Options of `run` that may be repeated: those of a setting are added.
 const REPEATED: &[&str] = &["set", "server-set"];
-/// Options of `run` that decide what a population has.
-const POPULATION: &[&str] = &["users", "documents", "size-scale", "seed"];
+/// The option of `run` that decides where a population is.
+const FOLDER: &str = "folder";
 /// The prefix of a setting that is a parameter of the workload.
 const WORKLOAD: &str = "workload.";
 
@@ -60,6 +61,11 @@ impl SideWords {
         Ok(())
     }
 
+    /// Returns `true` if a setting decides where the population of this side is.
+    pub fn has_folder(&self) -> bool {
+        self.names().iter().any(|name| name == FOLDER)
+    }
+
     /// Returns the words that are added.
     pub fn words(&self) -> &[String] {
         &self.words
@@ -87,12 +93,6 @@ impl SideWords {
     }
 }
 
-/// Returns `true` for options of `run` that decide what a population has.
-pub fn decides_population(setting: &str) -> bool {
-    let key = setting.split('=').next().unwrap_or_default();
-    key.strip_prefix(RUN).is_some_and(|name| POPULATION.contains(&name))
-}
-
 /// The words of `run` that both settings share.
 pub struct RunWords {
     workload: String,
@@ -100,19 +100,17 @@ pub struct RunWords {
 }
 
 impl RunWords {
-    /// Checks the options of `run`.
-    pub fn parse(workload: &str, words: &[String]) -> Result<Self> {
-        let words = Self { workload: workload.to_owned(), words: words.to_vec() };
-        words.check_with(&SideWords::default())?;
-        Ok(words)
+    /// Takes the options of `run`.
+    pub fn new(workload: &str, words: &[String]) -> Self {
+        Self { workload: workload.to_owned(), words: words.to_vec() }
     }
 
-    /// Checks the options of `run` together with those of a setting.
-    pub fn check_with(&self, side: &SideWords) -> Result<()> {
+    /// Prepares a run with these options and those of a side.
+    pub fn prepare(&self, side: &SideWords) -> Result<PreparedRun> {
         let words = self.with(side);
         let line = CommandLine::try_parse_from(["doublet-bench".to_owned()].into_iter().chain(words));
         match line.map_err(|error| error.to_string())?.command {
-            Command::Run(command) => command.check_in_turns(),
+            Command::Run(command) => command.prepare_in_turns(),
             _ => Err("the options are not those of run".into()),
         }
     }
@@ -127,7 +125,7 @@ impl RunWords {
 
     /// Returns the same without the folder for new data folders, for turns on a folder that exists.
     pub fn without_folder(&self, side: &SideWords) -> Vec<String> {
-        let folder = ["folder".to_owned()];
+        let folder = [FOLDER.to_owned()];
         let shared = Self { workload: self.workload.clone(), words: without(&self.words, &folder) };
         shared.with(&side.replaced(without(&side.words, &folder)))
     }
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn options_of_a_setting_win() {
         let shared = words("--users 10 --server-set a=1 --speedup=60 --folder /x --pin");
-        let run = RunWords::parse("n8mail", &shared).expect("they are options of run");
+        let run = RunWords::new("n8mail", &shared);
         let with = run.with(&side("run.users=20 b=2 run.speedup=30"));
         let expected = "run n8mail --server-set a=1 --folder /x --pin --users 20 --server-set b=2 --speedup 30";
         assert_eq!(with.join(" "), expected);
@@ -211,21 +209,54 @@ mod tests {
 
     #[test]
     fn a_switch_that_is_false_is_taken_away_from_what_both_share() {
-        let run = RunWords::parse("n8mail", &words("--closed --users 10 --pin")).expect("they are options of run");
+        let run = RunWords::new("n8mail", &words("--closed --users 10 --pin"));
         assert_eq!(run.with(&side("run.closed=false")).join(" "), "run n8mail --users 10 --pin");
         let on_a_copy = run.without_folder(&side("run.pin=false").with(words("--data /y")));
         assert_eq!(on_a_copy.join(" "), "run n8mail --closed --users 10 --data /y");
         let other_pace = side("run.closed=false run.unpaced=true");
-        run.check_with(&other_pace).expect("the switches do not contradict each other");
+        run.prepare(&other_pace).expect("the switches do not contradict each other");
         assert_eq!(run.with(&other_pace).join(" "), "run n8mail --users 10 --pin --unpaced");
     }
 
     #[test]
     fn options_that_turns_do_not_have_are_refused() {
-        let refused = |text: &str| RunWords::parse("n8mail", &words(text)).err().expect(text).to_string();
+        let refused = |text: &str| {
+            let run = RunWords::new("n8mail", &words(text));
+            run.prepare(&SideWords::default()).expect_err(text).to_string()
+        };
         assert!(refused("--target x.toml").contains("--target"));
         assert!(refused("--users 10,20").contains("one level"));
         assert!(refused("--keep").contains("--keep"));
         assert!(refused("--userz 3").contains("--userz"));
+        assert!(refused("--part 1/2 --listen 127.0.0.1:0").contains("--part"));
+        assert!(refused("--size-scale 2").contains("--size-scale"));
+    }
+
+    /// Parameters of a workload decide what is in the data folder only if the workload uses them for it.
+    #[test]
+    fn settings_that_decide_the_population_are_known() {
+        let decides = |workload: &str, setting: &str| {
+            let run = RunWords::new(workload, &words("--users 20 --documents 20"));
+            let [one, other] = [SideWords::default(), side(setting)].map(|side| run.prepare(&side).expect(setting));
+            !one.has_population_of(&other)
+        };
+        for setting in [
+            "run.users=30",
+            "run.documents=30",
+            "run.size-scale=0.5",
+            "run.seed=2",
+            "run.masters=5",
+            "run.masters=5 run.own=0.5",
+            "run.door=imap",
+        ] {
+            assert!(decides("n8mail", setting), "{setting}");
+        }
+        for setting in ["run.closed=true", "run.speedup=60", "run.own=0.5 run.masters=20", "store.sync=off"] {
+            assert!(!decides("n8mail", setting), "{setting}");
+        }
+        assert!(decides("shareddatabase", "run.database-documents=7"));
+        assert!(decides("shareddatabase", "workload.databases=2"));
+        assert!(!decides("streamingreplication", "workload.method=call"));
+        assert!(side("run.folder=/x").has_folder() && !side("run.seed=2").has_folder());
     }
 }

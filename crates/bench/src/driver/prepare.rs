@@ -91,6 +91,16 @@ impl PreparedRun {
         Self { offered: Arc::new(Offered::new(offered)), left_out, ..self.clone() }
     }
 
+    /// Returns `true` if the run wants the same in the data folder, before it begins, as another one: mail files that
+    /// are filled through the same door, full-text indexes, and other databases.
+    pub fn has_population_of(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|run| run.plan.workload());
+        self.recipe() == other.recipe()
+            && self.databases == other.databases
+            && own.door == others.door
+            && own.mailbox.full_text == others.mailbox.full_text
+    }
+
     /// Returns from what the databases of the run are made.
     pub fn recipe(&self) -> Recipe {
         let kinds = self.databases.kinds.iter().map(|kind| &kind.database);
