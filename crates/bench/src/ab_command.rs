@@ -160,6 +160,27 @@ struct Population {
     memory: Option<MemoryFolder>,
 }
 
+/// A copy of the data folder of a population for one turn. It is deleted when this is dropped.
+struct DataCopy {
+    path: PathBuf,
+}
+
+impl DataCopy {
+    /// Copies a data folder.
+    fn of(population: &Path, path: PathBuf) -> Result<Self> {
+        folder::copy(population, &path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for DataCopy {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            eprintln!("doublet-bench: {}: {error}", self.path.display());
+        }
+    }
+}
+
 impl Ab<'_> {
     fn play(&mut self) -> Result<PlayedAb> {
         let mut worst = State::Valid;
@@ -211,13 +232,11 @@ impl Ab<'_> {
     fn turn(&self, number: usize, side: Side) -> Result<Turn> {
         let Population { data: population, memory } =
             &self.populations[(side as usize).min(self.populations.len() - 1)];
-        let data = population.with_file_name(format!("{}-turn-{number}", file_name(population)));
-        folder::copy(population, &data)?;
+        let copy =
+            DataCopy::of(population, population.with_file_name(format!("{}-turn-{number}", file_name(population))))?;
         let words = &self.sides[side as usize];
         let memory = MemoryFolder::for_words(words.words(), &format!("turn-{number}"), memory.as_ref())?;
-        let played = self.turn_on(number, side, &data, &words.replaced(replaced(words.words(), memory.as_ref())));
-        fs::remove_dir_all(&data)?;
-        played
+        self.turn_on(number, side, &copy.path, &words.replaced(replaced(words.words(), memory.as_ref())))
     }
 
     fn turn_on(&self, number: usize, side: Side, data: &Path, words: &SideWords) -> Result<Turn> {

@@ -52,3 +52,33 @@ fn experiments_have_the_populations_that_they_need() {
         }
     }
 }
+
+/// Returns an `ab` with a population in a folder, which has a file.
+fn ab_with_population<'a>(command: &'a AbCommand, folder: &Path) -> Ab<'a> {
+    let data = folder.join("population");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(data.join("file"), "x").expect("a file");
+    let (words, sides) = checked(command).expect("valid settings");
+    Ab {
+        command,
+        words,
+        sides,
+        runner: Runner::new().expect("signals can be taken"),
+        directory: folder.to_owned(),
+        populations: vec![Population { data, memory: None }],
+    }
+}
+
+/// The folder in memory exists already, as if a process of the same number had left it.
+#[test]
+fn a_turn_that_cannot_begin_leaves_no_copy_of_the_data_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = command(&["store.log_folder={memory}/log"], Populations::Each);
+    let ab = ab_with_population(&command, folder.path());
+    let words = strings(&["{memory}"]);
+    let _memory = MemoryFolder::for_words(&words, "turn-901", None).expect("there is memory").expect("it is named");
+    let error = ab.turn(901, Side::B).expect_err("the folder exists").to_string();
+    assert!(error.contains("File exists"), "{error}");
+    let names = fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("it is there").file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["population"]);
+}

@@ -33,6 +33,8 @@ pub enum DataFolderError {
 pub struct DataFolder {
     path: PathBuf,
     manifest: Manifest,
+    /// The mail files and databases are filled, whatever a run has changed since.
+    is_filled: bool,
 }
 
 impl DataFolder {
@@ -44,7 +46,7 @@ impl DataFolder {
     pub fn create(path: &Path, recipe: Recipe) -> Result<Self, DataFolderError> {
         let manifest = Manifest::new(recipe, FILES);
         manifest.write(path)?;
-        Ok(Self { path: path.to_owned(), manifest })
+        Ok(Self { path: path.to_owned(), manifest, is_filled: false })
     }
 
     /// Opens a kept folder.
@@ -55,7 +57,7 @@ impl DataFolder {
     pub fn open(path: &Path, wanted: &Recipe) -> Result<Self, DataFolderError> {
         let manifest = Manifest::read(path)?;
         manifest.check(wanted)?;
-        Ok(Self { path: path.to_owned(), manifest })
+        Ok(Self { path: path.to_owned(), manifest, is_filled: true })
     }
 
     /// Returns the path.
@@ -81,13 +83,19 @@ impl DataFolder {
         Ok(self.manifest.check_digests(&found)?)
     }
 
-    /// Records which databases the driver has made.
+    /// Returns `true` if the mail files and databases have been filled to the end.
+    pub fn is_filled(&self) -> bool {
+        self.is_filled
+    }
+
+    /// Records which databases the driver has made. All of them are filled.
     ///
     /// # Errors
     ///
     /// If the manifest cannot be written.
     pub fn set_databases(&mut self, databases: Vec<String>) -> Result<(), DataFolderError> {
         self.manifest.databases = databases;
+        self.is_filled = true;
         Ok(self.manifest.write(&self.path)?)
     }
 

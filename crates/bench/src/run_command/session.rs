@@ -343,7 +343,11 @@ impl PlaySession<'_> {
         let ended = self.fill_folder_and_work(run, &mut open, work).await;
         let data = open.data.take();
         open.stop().await;
-        if self.options.keep {
+        let is_filled = data.as_ref().is_some_and(DataFolder::is_filled);
+        if self.options.keep && !is_filled {
+            print_progress("the data folder is not kept, because it was not filled to the end");
+        }
+        if self.options.keep && is_filled {
             print_progress(&format!("the data folder is kept: {}", path.display()));
         } else if !data.map_or(Ok(false), DataFolder::delete)? {
             print_progress(&format!("{} has other files, and is not deleted", path.display()));

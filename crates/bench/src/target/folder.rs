@@ -12,22 +12,28 @@ const DEPTH_MAX: usize = 32;
 ///
 /// # Errors
 ///
-/// If the destination exists, or if something cannot be read or written.
+/// If the destination exists, or if something cannot be read or written. What was copied until then is deleted.
 pub fn copy(source: &Path, destination: &Path) -> io::Result<()> {
-    copy_level(source, destination, DEPTH_MAX)
+    fs::create_dir(destination)?;
+    let copied = copy_contents(source, destination, DEPTH_MAX);
+    if copied.is_err() {
+        // The error of the copy is more important than one of deleting.
+        let _ = fs::remove_dir_all(destination);
+    }
+    copied
 }
 
-fn copy_level(source: &Path, destination: &Path, depth: usize) -> io::Result<()> {
+fn copy_contents(source: &Path, destination: &Path, depth: usize) -> io::Result<()> {
     if depth == 0 {
         return Err(io::Error::other(format!("{}: folders are nested too deeply", source.display())));
     }
-    fs::create_dir(destination)?;
     for entry in fs::read_dir(source)? {
         let entry = entry?;
         let target = destination.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy_level(&entry.path(), &target, depth - 1)?;
+            fs::create_dir(&target)?;
+            copy_contents(&entry.path(), &target, depth - 1)?;
         } else if kind.is_symlink() {
             std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
         } else if kind.is_file() {
@@ -75,6 +81,20 @@ mod tests {
         assert!(!copied.join("socket").exists());
         assert!(disk_bytes(&copied) >= 10_000);
         assert!(copy(&source, &copied).is_err(), "it exists");
+        assert!(copied.join("deep/file").exists(), "a folder that was there before is not deleted");
         assert_eq!(disk_bytes(&folder.path().join("none")), 0);
+    }
+
+    #[test]
+    fn a_copy_that_fails_is_deleted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = folder.path().join("a");
+        let deep = (0..DEPTH_MAX).fold(source.clone(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep).expect("the folders can be created");
+        fs::write(source.join("file"), "x").expect("the file can be written");
+        let copied = folder.path().join("b");
+        let error = copy(&source, &copied).expect_err("it is too deep").to_string();
+        assert!(error.ends_with("folders are nested too deeply"), "{error}");
+        assert!(!copied.exists());
     }
 }

@@ -23,6 +23,31 @@ fn install(folder: &Path, text: &str) -> PathBuf {
     program
 }
 
+/// The server writes its addresses and its certificate, but nothing listens there: the mail files cannot be filled.
+#[test]
+fn a_data_folder_that_was_not_filled_is_not_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let pem = folder.path().join("certificate.pem");
+    fs::write(&pem, certificate.cert.pem()).expect("a file");
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *' serve') mkdir -p \"$2/tls\" && cp {} \"$2/tls\"\n\
+         echo '{{\"native\": \"127.0.0.1:1\", \"admin\": \"127.0.0.1:1\"}}' > \"$2/listeners.json\"\n\
+         exec sleep 1000;; esac\n",
+        pem.display()
+    );
+    let server = install(folder.path(), &text);
+    let runs = folder.path().join("runs");
+    fs::create_dir(&runs).expect("a folder");
+    let mut run = program();
+    run.args(["run", "n8mail", "--users", "1", "--documents", "1", "--keep", "--fill-only", "--folder"]).arg(&runs);
+    let output = run.arg("--server").arg(&server).output().expect("the program was built");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("the data folder is not kept, because it was not filled to the end"), "{text}");
+    assert_eq!(names_in(&runs), [""; 0]);
+}
+
 /// Reads a message of the protocol between parts: a kind, a length, and JSON.
 fn receive(stream: &mut TcpStream) -> String {
     let mut head = [0; 5];
