@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use bench::compare::alternate::{self, Alternation, Settings, Side, TURNS_MAX, TURNS_MIN, Turn, TurnFigure};
 use bench::compare::table::figures_of_level;
+use bench::driver::outcome::title;
 use bench::report::directory::ReportDirectory;
 use bench::report::stored::StoredReport;
 use bench::report::verdict::State;
@@ -94,7 +95,7 @@ pub fn run(command: &AbCommand) -> Result<ExitCode> {
 pub struct PlayedAb {
     /// The directory of the result.
     pub directory: PathBuf,
-    /// The result, or `None` if the turns were broken off before each setting had enough of them.
+    /// The result, or `None` if the turns ended before each setting had enough of them.
     pub result: Option<Alternation>,
     /// The worst state of the turns.
     pub worst: State,
@@ -107,18 +108,31 @@ impl PlayedAb {
     }
 }
 
-/// Runs the turns, and writes the result. Further reports than that of the result are in folders below its own.
+/// Runs the turns, and writes the result, which says if the turns ended early. Further reports than that of the result
+/// are in folders below its own.
 pub fn play(command: &AbCommand) -> Result<PlayedAb> {
-    let (words, sides) = checked(command)?;
+    let Checked { words, sides, title } = checked(command)?;
+    let runner = Runner::new()?;
     let directory = create_directory(command)?;
-    let mut ab = Ab { command, words, sides, runner: Runner::new()?, directory, populations: Vec::new() };
+    let mut ab = Ab { command, words, sides, title, runner, directory, populations: Vec::new() };
     let played = ab.play();
     ab.delete_populations();
     played
 }
 
-/// Checks the options, and returns those of `run` for both settings and for each of them.
-pub fn checked(command: &AbCommand) -> Result<(RunWords, [SideWords; 2])> {
+/// The options of an `ab` that can begin.
+#[derive(Debug)]
+pub struct Checked {
+    /// The options of `run` for both settings.
+    words: RunWords,
+    /// Those of each setting.
+    sides: [SideWords; 2],
+    /// The title of a run without the settings.
+    title: String,
+}
+
+/// Checks the options.
+pub fn checked(command: &AbCommand) -> Result<Checked> {
     let words = RunWords::new(&command.workload, &command.run);
     let sides = [SideWords::of_settings(&command.a)?, SideWords::of_settings(&command.b)?];
     let shared = words.prepare(&SideWords::default())?;
@@ -131,7 +145,7 @@ pub fn checked(command: &AbCommand) -> Result<(RunWords, [SideWords; 2])> {
             return Err(reason.into());
         }
     }
-    Ok((words, sides))
+    Ok(Checked { words, sides, title: title(&shared) })
 }
 
 fn create_directory(command: &AbCommand) -> Result<PathBuf> {
@@ -146,6 +160,8 @@ struct Ab<'a> {
     words: RunWords,
     /// The words of `run` of each setting.
     sides: [SideWords; 2],
+    /// The title of a run without the settings.
+    title: String,
     runner: Runner,
     directory: PathBuf,
     /// The population of each setting, or the one of both.
@@ -183,15 +199,20 @@ impl Drop for DataCopy {
 
 impl Ab<'_> {
     fn play(&mut self) -> Result<PlayedAb> {
+        if self.populate()? { self.play_turns() } else { self.ended(Vec::new(), State::BrokenOff) }
+    }
+
+    fn play_turns(&self) -> Result<PlayedAb> {
         let mut worst = State::Valid;
-        if !self.populate()? {
-            return Ok(self.ended(None, State::BrokenOff));
-        }
         let mut turns: Vec<Turn> = Vec::new();
         for (number, side) in (1..).zip(alternate::order(self.command.turns)) {
             let count = 2 * self.command.turns;
             eprintln!("turn {number} of {count}: {}", side.letter().to_uppercase());
-            let turn = self.turn(number, side)?;
+            let Some(turn) = self.turn(number, side)? else {
+                eprintln!("broken off before turn {number}");
+                worst = State::BrokenOff;
+                break;
+            };
             let state = State::of_name(&turn.state).unwrap_or(State::Failed);
             worst = worst.max(state);
             turns.push(turn);
@@ -200,13 +221,14 @@ impl Ab<'_> {
                 break;
             }
         }
-        let is_complete = turns.len() == 2 * self.command.turns;
-        let result = is_complete.then(|| self.result(turns)).transpose()?;
-        Ok(self.ended(result, worst))
+        self.ended(turns, worst)
     }
 
-    fn ended(&self, result: Option<Alternation>, worst: State) -> PlayedAb {
-        PlayedAb { directory: self.directory.clone(), result, worst }
+    /// Writes the result of the turns that were played.
+    fn ended(&self, turns: Vec<Turn>, worst: State) -> Result<PlayedAb> {
+        let result = self.result(turns, worst)?;
+        let result = result.is_complete().then_some(result);
+        Ok(PlayedAb { directory: self.directory.clone(), result, worst })
     }
 
     /// Makes the populations. Returns `false` if that was broken off.
@@ -228,8 +250,11 @@ impl Ab<'_> {
         Ok(true)
     }
 
-    /// Runs a turn on a copy of its population.
-    fn turn(&self, number: usize, side: Side) -> Result<Turn> {
+    /// Runs a turn on a copy of its population. Returns `None` if that was broken off before the turn had a report.
+    fn turn(&self, number: usize, side: Side) -> Result<Option<Turn>> {
+        if self.runner.is_stopped() {
+            return Ok(None);
+        }
         let Population { data: population, memory } =
             &self.populations[(side as usize).min(self.populations.len() - 1)];
         let copy =
@@ -239,14 +264,18 @@ impl Ab<'_> {
         self.turn_on(number, side, &copy.path, &words.replaced(replaced(words.words(), memory.as_ref())))
     }
 
-    fn turn_on(&self, number: usize, side: Side, data: &Path, words: &SideWords) -> Result<Turn> {
+    fn turn_on(&self, number: usize, side: Side, data: &Path, words: &SideWords) -> Result<Option<Turn>> {
         let out = self.directory.join(format!("{number:03}-{}", side.letter()));
         let before_mb = folder::disk_bytes(data) as f64 / BYTES_PER_MB;
         let paths =
             [("--data", data), ("--out", &*out)].map(|(name, path)| [name.to_owned(), path.display().to_string()]);
         let words = words.with(paths.into_iter().flatten());
         let Ended { code, path } = self.runner.run(&self.words.without_folder(&words))?;
-        let report = path.ok_or_else(|| format!("turn {number} has no report: exit code {code}"))?;
+        let report = match path {
+            Some(report) => report,
+            None if code == State::BrokenOff.exit_code() => return Ok(None),
+            None => return Err(format!("turn {number} has no report: exit code {code}").into()),
+        };
         let stored = StoredReport::read(&report)?;
         let mut figures: Vec<TurnFigure> = figures_of_level(&stored, 0).into_iter().map(TurnFigure::from).collect();
         figures.extend(percentiles(&stored));
@@ -255,10 +284,11 @@ impl Ab<'_> {
             figures.push(TurnFigure { name: name.to_owned(), unit: "MB".to_owned(), value });
         }
         let below = report.strip_prefix(&self.directory).unwrap_or(&report);
-        Ok(Turn { side, report: below.display().to_string(), state: stored.report.state.name, figures })
+        Ok(Some(Turn { side, report: below.display().to_string(), state: stored.report.state.name, figures }))
     }
 
-    fn result(&self, turns: Vec<Turn>) -> Result<Alternation> {
+    /// Writes the result of turns, and returns it.
+    fn result(&self, turns: Vec<Turn>, worst: State) -> Result<Alternation> {
         let command = self.command;
         let settings = Settings {
             workload: command.workload.clone(),
@@ -267,12 +297,14 @@ impl Ab<'_> {
             run: command.run.clone(),
             has_own_populations: command.populations == Populations::Each,
         };
-        let first = StoredReport::read(&self.directory.join(&turns[0].report))?.report;
+        let first = turns.first().map(|turn| StoredReport::read(&self.directory.join(&turn.report))).transpose()?;
+        let is_complete = worst <= State::NotValid && turns.len() == 2 * command.turns;
         let result = Alternation {
-            title: first.title,
+            title: first.map_or_else(|| self.title.clone(), |first| first.report.title),
             command: facts::command_line(std::env::args()),
-            commit: first.run.commit,
-            ..Alternation::new(settings, turns)
+            commit: facts::COMMIT.unwrap_or("unknown").to_owned(),
+            state: worst.name().to_owned(),
+            ..if is_complete { Alternation::new(settings, turns) } else { Alternation::incomplete(settings, turns) }
         };
         fs::write(self.directory.join("ab.json"), serde_json::to_string_pretty(&result)? + "\n")?;
         fs::write(self.directory.join("ab.md"), alternate::output::format(&result))?;

@@ -94,6 +94,7 @@ impl SideWords {
 }
 
 /// The words of `run` that both settings share.
+#[derive(Debug)]
 pub struct RunWords {
     workload: String,
     words: Vec<String>,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{PAIRS_MIN, RatioInterval, interval_coverage, median};
 use super::table::{Judgement, NamedFigure};
+use crate::report::verdict::State;
 
 /// Version of the stored result. It is raised when a reader of the old one would misread the new one.
 pub const FORMAT: u32 = 1;
@@ -102,6 +103,10 @@ pub struct Alternation {
     pub command: String,
     /// The commit of the driver.
     pub commit: String,
+    /// The worst state of the turns. With one that is worse than *not valid*, they ended early, and there are no
+    /// figures.
+    #[serde(default)]
+    pub state: String,
     /// The probability that the true median is within the spread.
     pub coverage: f64,
     /// The turns in the order in which they were played.
@@ -142,16 +147,27 @@ impl Alternation {
     /// Computes the figures of turns that have all been played.
     pub fn new(settings: Settings, turns: Vec<Turn>) -> Self {
         let pairs = turns.iter().filter(|turn| turn.side == Side::A).count();
+        Self { coverage: interval_coverage(pairs), rows: rows(&turns), ..Self::incomplete(settings, turns) }
+    }
+
+    /// Creates the result of turns that ended early: without figures, because each setting has too few turns.
+    pub fn incomplete(settings: Settings, turns: Vec<Turn>) -> Self {
         Self {
             format: FORMAT,
             settings,
             title: String::new(),
             command: String::new(),
             commit: String::new(),
-            coverage: interval_coverage(pairs),
-            rows: rows(&turns),
+            state: State::Valid.name().to_owned(),
+            coverage: 0.0,
+            rows: Vec::new(),
             turns,
         }
+    }
+
+    /// Returns `true` if all turns have been played, so that there are figures.
+    pub fn is_complete(&self) -> bool {
+        State::of_name(&self.state).is_some_and(|state| state <= State::NotValid)
     }
 
     /// Returns a row by its name.

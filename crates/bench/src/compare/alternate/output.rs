@@ -25,6 +25,12 @@ pub fn format(alternation: &Alternation) -> String {
     });
     let _ = writeln!(text, "- command: `{}`, commit {}", alternation.command, alternation.commit);
     text.push_str(&format_turns(alternation));
+    if !alternation.is_complete() {
+        let state = &alternation.state;
+        let _ =
+            writeln!(text, "\n**State: {state}.** The turns ended early, so there are no figures of both settings.");
+        return text;
+    }
     text.push_str("\n| figure | unit | A | B | B / A | spread | difference |\n|---|---|---:|---:|---:|---|---|\n");
     for row in &alternation.rows {
         text.push_str(&format_row(row));
@@ -50,7 +56,8 @@ pub fn list(settings: &[String]) -> String {
 fn format_turns(alternation: &Alternation) -> String {
     let letter = |turn: &Turn| if turn.side == Side::A { "A" } else { "B" };
     let letters: Vec<&str> = alternation.turns.iter().map(letter).collect();
-    let mut text = format!("- turns: {}\n", letters.join(" "));
+    let letters = if letters.is_empty() { "none".to_owned() } else { letters.join(" ") };
+    let mut text = format!("- turns: {letters}\n");
     for note in state_notes(&alternation.turns) {
         let _ = writeln!(text, "- **Note: {note}**");
     }

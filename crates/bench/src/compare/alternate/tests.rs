@@ -1,7 +1,6 @@
 //! Tests of the order of turns and of their ratios.
 
 use super::*;
-use crate::report::verdict::State;
 
 fn turn(side: Side, values: &[(&str, f64)]) -> Turn {
     let figures = values.iter().map(|(name, value)| TurnFigure {
@@ -67,6 +66,23 @@ fn figures_that_a_turn_does_not_have_are_left_out() {
     result.turns[3].figures.clear();
     assert_eq!(Alternation::new(settings(), result.turns).rows, []);
     assert_eq!(Alternation::new(settings(), Vec::new()).rows, []);
+}
+
+#[test]
+fn turns_that_ended_early_have_a_state_and_no_figures() {
+    let turns = vec![turn(Side::A, &[("x", 1.0)]), turn(Side::B, &[("x", 2.0)])];
+    let broken_off = Alternation {
+        state: State::BrokenOff.name().to_owned(),
+        title: "N8Mail, 3 users".to_owned(),
+        ..Alternation::incomplete(settings(), turns)
+    };
+    assert!(!broken_off.is_complete() && broken_off.rows.is_empty());
+    let text = output::format(&broken_off);
+    assert!(text.contains("- turns: A B\n"), "{text}");
+    let end = "\n**State: broken off.** The turns ended early, so there are no figures of both settings.\n";
+    assert!(text.ends_with(end), "{text}");
+    let none = Alternation { turns: Vec::new(), ..broken_off };
+    assert!(output::format(&none).contains("- turns: none\n"));
 }
 
 #[test]
