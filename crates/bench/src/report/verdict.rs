@@ -62,6 +62,16 @@ impl State {
         }
     }
 
+    /// Returns the state of a run that has ended so, if nothing else makes it worse.
+    pub fn of_end(end: RunEnd) -> Self {
+        match end {
+            RunEnd::Complete => Self::Valid,
+            RunEnd::NotSteady | RunEnd::SteadyLost => Self::NotSteady,
+            RunEnd::ServerEnded => Self::Failed,
+            RunEnd::BrokenOff => Self::BrokenOff,
+        }
+    }
+
     /// Returns the state of a name, or `None` if there is no such state.
     pub fn of_name(name: &str) -> Option<Self> {
         let states = [Self::Valid, Self::Overloaded, Self::NotValid, Self::NotSteady, Self::Failed, Self::BrokenOff];
@@ -304,15 +314,14 @@ fn end_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
         (State::BrokenOff, remark("parts", format!("part {part} is not complete: {reason}")))
     };
     let mut reasons: Vec<_> = figures.driver.incomplete.iter().map(of_part).collect();
-    reasons.extend(match figures.end {
+    let of_end = match figures.end {
         RunEnd::Complete => None,
-        RunEnd::NotSteady => Some((State::NotSteady, remark("steady", "no steady state within the limit of time"))),
-        RunEnd::SteadyLost => {
-            Some((State::NotSteady, remark("steady-lost", "users were disconnected in the measured interval")))
-        }
-        RunEnd::ServerEnded => Some((State::Failed, remark("server-ended", "the server ended during the run"))),
-        RunEnd::BrokenOff => Some((State::BrokenOff, remark("stopped", "the run was stopped"))),
-    });
+        RunEnd::NotSteady => Some(remark("steady", "no steady state within the limit of time")),
+        RunEnd::SteadyLost => Some(remark("steady-lost", "users were disconnected in the measured interval")),
+        RunEnd::ServerEnded => Some(remark("server-ended", "the server ended during the run")),
+        RunEnd::BrokenOff => Some(remark("stopped", "the run was stopped")),
+    };
+    reasons.extend(of_end.map(|remark| (State::of_end(figures.end), remark)));
     reasons
 }
 

@@ -13,7 +13,6 @@ use std::process::ExitCode;
 use bench::driver::options::RunOptions;
 use bench::driver::outcome::{report, samples};
 use bench::driver::prepare::PreparedRun;
-use bench::engine::run::RunEnd;
 use bench::engine::share::PartShare;
 use bench::parts::merge::merge_received;
 use bench::parts::message::{FORMAT, Hello};
@@ -159,8 +158,7 @@ async fn play_joined(
         joined.send_record(directory.path()).await?;
         eprintln!("the coordinator has what part {part} has measured");
     }
-    let is_broken_off = ended.outcome.end == RunEnd::BrokenOff;
-    Ok(ExitCode::from(if is_broken_off { State::BrokenOff } else { State::Valid }.exit_code()))
+    Ok(ExitCode::from(State::of_end(ended.outcome.end).exit_code()))
 }
 
 /// Returns the record of this part, with what the coordinator knows of the others.

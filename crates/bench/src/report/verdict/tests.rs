@@ -162,6 +162,16 @@ fn warnings_do_not_change_the_state() {
     check(|figures| figures.driver.load_before = Some(0.51), "load");
 }
 
+/// A part that has joined has no report, and its exit code follows from the end alone.
+#[test]
+fn ends_have_states() {
+    use RunEnd::{BrokenOff, Complete, NotSteady, ServerEnded, SteadyLost};
+    let ends = [Complete, NotSteady, SteadyLost, ServerEnded, BrokenOff];
+    let codes = ends.map(|end| State::of_end(end).exit_code());
+    assert_eq!(codes, [0, 3, 3, 4, 130]);
+    assert!(ends.is_sorted(), "from the best to the worst");
+}
+
 /// The codes are those of the table in docs/notesbench.md.
 #[test]
 fn states_have_names_and_exit_codes() {
