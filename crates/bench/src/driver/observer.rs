@@ -108,12 +108,12 @@ impl RunObserver<'_> {
         }
     }
 
-    fn is_server_ended(&mut self, consumption: Option<Consumption>) -> bool {
+    fn is_server_ended(&mut self) -> bool {
         if let Some(server) = &mut self.server {
             return server.is_ended();
         }
         let was_there = self.record.borders.last().is_some_and(|last| last.server.is_some());
-        was_there && consumption.is_none()
+        was_there && self.machine.has_ended(&self.processes)
     }
 
     async fn observe_counters(&self) -> Option<ServerCounters> {
@@ -143,7 +143,7 @@ impl BorderObserver for RunObserver<'_> {
     async fn border(&mut self, sample: &Sample, states: &StateCounts, phase: PhaseName) -> Observation {
         self.report_progress(sample, states, phase);
         let server = if self.processes.is_empty() { None } else { self.machine.consumption(&self.processes) };
-        let is_server_ended = self.is_server_ended(server);
+        let is_server_ended = self.is_server_ended();
         let driver = self.observe_driver();
         self.record.borders.push(BorderRecord {
             sample: sample.clone(),

@@ -287,6 +287,8 @@ impl PlaySession<'_> {
             directory.delete_journal()?;
             print_progress(&format!("the journal has gaps and is deleted: {error}"));
         }
+        // The report needs descriptors that the connections of the users may have taken.
+        drop(settings);
         let facts = self.facts(directory, &outcome, record, &begin)?;
         Ok(Some(EndedRun { run, outcome, facts }))
     }

@@ -1,6 +1,7 @@
 //! What processes consume, from `/proc`.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,17 @@ impl Processes {
         Self { folder: folder.to_owned() }
     }
 
-    /// Returns the consumption of some processes, or `None` if one of them has ended.
+    /// Returns `true` if one of some processes does not exist. That is known without opening a file, of which there may
+    /// be too many.
+    pub fn has_ended(&self, processes: &[u32]) -> bool {
+        let is_missing = |process: &u32| {
+            let folder = fs::metadata(self.folder.join(process.to_string()));
+            folder.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        processes.iter().any(is_missing)
+    }
+
+    /// Returns the consumption of some processes, or `None` if one of them has ended or cannot be read.
     pub fn consumption(&self, processes: &[u32]) -> Option<Consumption> {
         let mut sum = Consumption {
             proportional_bytes: Some(0),
@@ -223,6 +234,9 @@ mod tests {
         assert_eq!((both.processor_us, both.proportional_bytes), (2_500_000, None), "unknown of one, unknown of both");
         assert_eq!((both.private_bytes, both.disk), (None, None));
         assert_eq!(processes.consumption(&[7, 9]), None, "9 has ended");
+        fs::create_dir(folder.path().join("10")).expect("the folder can be created");
+        assert_eq!(processes.consumption(&[7, 10]), None, "10 cannot be read");
+        assert_eq!([[7, 9], [7, 10]].map(|both| processes.has_ended(&both)), [true, false]);
         assert_eq!(processes.resident_max_bytes(7), Some(2_097_152));
         assert_eq!(
             (processes.swapped_pages(), processes.load()),
