@@ -71,7 +71,12 @@ pub enum Reply {
         reopened: u32,
     },
     /// There was no document for the step.
-    Skipped,
+    Skipped {
+        /// Requests on the wire before the step knew that.
+        calls: u32,
+        /// Connections that were opened again before.
+        reopened: u32,
+    },
 }
 
 /// Whether a user is still logged in after an error.
@@ -92,6 +97,8 @@ pub struct StepError {
     pub text: String,
     /// Requests on the wire.
     pub calls: u32,
+    /// Connections that the server had closed because they were idle, and that were opened again.
+    pub reopened: u32,
     /// Whether the user is still logged in.
     pub session: Session,
 }

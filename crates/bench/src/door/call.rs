@@ -48,9 +48,17 @@ impl CallError {
         Self { session: Session::Lost, ..self }
     }
 
-    /// Returns the error of a step that has made so many calls.
-    pub fn into_step_error(self, calls: u32) -> StepError {
-        StepError { code: self.code, text: self.text, calls, session: self.session }
+    /// Returns the error of a step that has made these calls.
+    pub fn into_step_error(self, count: CallCount) -> StepError {
+        let CallCount { calls, reopened } = count;
+        StepError { code: self.code, text: self.text, calls, reopened, session: self.session }
+    }
+}
+
+/// The error of a call that belongs to no step.
+impl From<CallError> for StepError {
+    fn from(error: CallError) -> Self {
+        error.into_step_error(CallCount::default())
     }
 }
 
@@ -75,8 +83,8 @@ impl CallCount {
             Ok(StepOutcome::Performed { attachments }) => {
                 Ok(Reply::Performed { calls: self.calls, attachments, reopened: self.reopened })
             }
-            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped),
-            Err(error) => Err(error.into_step_error(self.calls)),
+            Ok(StepOutcome::Skipped) => Ok(Reply::Skipped { calls: self.calls, reopened: self.reopened }),
+            Err(error) => Err(error.into_step_error(self)),
         }
     }
 }

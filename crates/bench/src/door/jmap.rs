@@ -65,7 +65,7 @@ pub async fn missing_verbs(
 ) -> Result<Vec<(Verb, &'static str)>, StepError> {
     let mut count = CallCount::default();
     let session = limited(time_limit, JmapSession::log_in(settings, 1, &mut count)).await;
-    let mut session = session.map_err(|error| error.into_step_error(count.calls))?;
+    let mut session = session.map_err(|error| error.into_step_error(count))?;
     let mut missing = Vec::new();
     if !session.account().has_submission {
         missing.extend([Verb::Send, Verb::Reply].map(|verb| (verb, "the server sends no messages over JMAP")));
@@ -78,7 +78,7 @@ pub async fn missing_verbs(
         Err(error) if NO_EVENT_SOURCE.contains(&&*error.code) => {
             missing.push((Verb::Wait, "the server has no event source"));
         }
-        Err(error) => return Err(error.into_step_error(count.calls)),
+        Err(error) => return Err(error.into_step_error(count)),
     }
     Ok(missing)
 }

@@ -87,7 +87,7 @@ pub async fn fill_mail_file(
     }
     let text = "the lite web mail imports no messages: mail files are filled over JMAP, so the target needs an address \
         for jmap, or --documents 0";
-    Err(CallError::kept("not-offered", text).into_step_error(0))
+    Err(CallError::kept("not-offered", text).into())
 }
 
 /// The door of a user.

@@ -74,7 +74,7 @@ impl Answer {
 
     /// Does not answer.
     fn never() -> Self {
-        Self { at: None, result: Ok(Reply::Skipped) }
+        Self { at: None, result: Ok(Reply::Skipped { calls: 0, reopened: 0 }) }
     }
 
     /// Answers with another reply.
@@ -84,7 +84,8 @@ impl Answer {
 
     /// Answers with an error.
     fn refused(self, session: Session) -> Self {
-        let error = StepError { code: "busy".into(), text: "busy: try later".to_owned(), calls: 1, session };
+        let text = "busy: try later".to_owned();
+        let error = StepError { code: "busy".into(), text, calls: 1, reopened: 0, session };
         Self { result: Err(error), ..self }
     }
 }

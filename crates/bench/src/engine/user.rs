@@ -367,8 +367,9 @@ async fn limited(
     limit: Duration,
     control: &mut watch::Receiver<Control>,
 ) -> Result<Reply, StepError> {
-    let failed =
-        |code: &'static str, text: String| Err(StepError { code: code.into(), text, calls: 1, session: Session::Lost });
+    let failed = |code: &'static str, text: String| {
+        Err(StepError { code: code.into(), text, calls: 1, reopened: 0, session: Session::Lost })
+    };
     let is_over = async {
         let _ = control.wait_for(|control| control.is_over).await;
     };
@@ -385,7 +386,7 @@ async fn limited(
 fn step_result(result: Result<Reply, StepError>, transactions: u32) -> StepResult {
     match result {
         Ok(Reply::Performed { calls, reopened, .. }) => StepResult::Completed { calls, transactions, reopened },
-        Ok(Reply::Skipped) => StepResult::Skipped,
-        Err(StepError { code, text, calls, .. }) => StepResult::Failed { calls, code, text },
+        Ok(Reply::Skipped { calls, reopened }) => StepResult::Skipped { calls, reopened },
+        Err(StepError { code, text, calls, reopened, .. }) => StepResult::Failed { calls, reopened, code, text },
     }
 }

@@ -37,7 +37,7 @@ pub struct VerbCounts {
     pub transactions: u64,
     /// Those of `transactions` whose step made no call.
     pub transactions_without_call: u64,
-    /// Requests on the wire of the steps that ended in the phase, failed ones included.
+    /// Requests on the wire of the steps that ended in the phase, failed and skipped ones included.
     pub calls: u64,
     /// Connections that the server had closed and that were opened again for the steps that ended in the phase.
     pub reopened: u64,

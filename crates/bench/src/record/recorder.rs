@@ -33,11 +33,18 @@ pub enum StepResult {
         reopened: u32,
     },
     /// There was no document for the step.
-    Skipped,
+    Skipped {
+        /// Requests on the wire.
+        calls: u32,
+        /// Connections that had to be opened again.
+        reopened: u32,
+    },
     /// The step failed.
     Failed {
         /// Requests on the wire.
         calls: u32,
+        /// Connections that had to be opened again.
+        reopened: u32,
         /// The code under which the error is counted.
         code: Cow<'static, str>,
         /// The error as the server or the driver worded it.
@@ -134,7 +141,7 @@ impl Shard {
         due.ended += u64::from(due_phase == end_phase);
         match step.result {
             StepResult::Completed { .. } => {}
-            StepResult::Skipped => due.skipped += 1,
+            StepResult::Skipped { .. } => due.skipped += 1,
             StepResult::Failed { .. } => due.failed += 1,
         }
         state.record_end(step, end_phase);
@@ -169,20 +176,22 @@ impl ShardState {
 
     fn record_end(&mut self, step: &StepRecord, phase: Phase) {
         let counts = self.recording.counts.entry(step.action, phase);
+        let (StepResult::Completed { calls, reopened, .. }
+        | StepResult::Skipped { calls, reopened }
+        | StepResult::Failed { calls, reopened, .. }) = &step.result;
+        counts.calls += u64::from(*calls);
+        counts.reopened += u64::from(*reopened);
         match &step.result {
-            StepResult::Completed { calls, transactions, reopened } => {
+            StepResult::Completed { calls, transactions, .. } => {
                 let transactions = u64::from(*transactions);
                 counts.completed += 1;
                 counts.transactions += transactions;
                 counts.transactions_without_call += if *calls == 0 { transactions } else { 0 };
-                counts.calls += u64::from(*calls);
-                counts.reopened += u64::from(*reopened);
                 self.sample.ended += 1;
                 self.sample.transactions += transactions;
             }
-            StepResult::Skipped => {}
-            StepResult::Failed { calls, code, text } => {
-                counts.calls += u64::from(*calls);
+            StepResult::Skipped { .. } => {}
+            StepResult::Failed { code, text, .. } => {
                 self.sample.ended += 1;
                 self.sample.failed += 1;
                 self.recording.errors.record(step.action.verb, code, text);
@@ -195,7 +204,7 @@ impl ShardState {
         let response = step.ended.saturating_sub(step.intended);
         let histograms = &mut self.recording.histograms;
         match step.result {
-            StepResult::Completed { calls: 0, .. } | StepResult::Skipped => {}
+            StepResult::Completed { calls: 0, .. } | StepResult::Skipped { .. } => {}
             StepResult::Completed { .. } => {
                 histograms.record(key(Kind::Response), response);
                 histograms.record(key(Kind::Service), step.ended.saturating_sub(step.started));

@@ -37,8 +37,11 @@ fn completed(calls: u32) -> StepResult {
 }
 
 fn failed(code: &'static str) -> StepResult {
-    StepResult::Failed { calls: 1, code: code.into(), text: format!("{code}: no") }
+    StepResult::Failed { calls: 1, reopened: 1, code: code.into(), text: format!("{code}: no") }
 }
+
+/// A step that had made a call and opened a connection when it knew that there was no document.
+const SKIPPED: StepResult = StepResult::Skipped { calls: 1, reopened: 1 };
 
 /// Returns a step of the first verb and class that was due `due_ms` after the start signal, waited and was served.
 fn step(due_ms: u64, waited_ms: u64, served_ms: u64, result: StepResult) -> StepRecord {
@@ -79,7 +82,7 @@ fn a_step_belongs_to_the_phase_of_its_intended_time_and_its_transactions_to_that
         step(2_900, 200, 100, completed(1)), // due before the interval, ended in it
         step(3_000, 0, 100, completed(3)),   // due and ended in it
         step(7_900, 50, 950, completed(1)),  // due in it, ended after it
-        step(4_000, 0, 10, StepResult::Skipped),
+        step(4_000, 0, 10, SKIPPED),
         step(5_000, 0, 10, failed("busy")),
         step(6_000, 0, 1, completed(0)), // performed without a call
     ];
@@ -94,8 +97,8 @@ fn a_step_belongs_to_the_phase_of_its_intended_time_and_its_transactions_to_that
         completed: 3,
         transactions: 6,
         transactions_without_call: 2,
-        calls: 5,
-        reopened: 0,
+        calls: 6,
+        reopened: 2,
     };
     assert_eq!(measured, expected);
     let count = |kind, phase| {
@@ -197,7 +200,7 @@ fn tags_are_read_again() {
 
 /// Returns a log of one histogram whose maximum is 40 ms.
 fn log_of_one() -> String {
-    let (_, log, _) = play(&[step(0, 0, 40, StepResult::Failed { calls: 1, code: "x".into(), text: "x".into() })], 1);
+    let (_, log, _) = play(&[step(0, 0, 40, failed("x"))], 1);
     String::from_utf8(log).expect("the format is text")
 }
 
@@ -305,7 +308,7 @@ prop_compose! {
         let intended = Duration::from_micros(due_us);
         let started = intended + Duration::from_micros(waited_us);
         let result = match kind {
-            0 => StepResult::Skipped,
+            0 => SKIPPED,
             1 => failed("busy"),
             2 => completed(0),
             calls => completed(calls),
@@ -332,7 +335,7 @@ impl Naive {
             *naive.due.entry((step.action, is_measured)).or_default() += 1;
             let phase = if is_measured { Phase::Measured(1) } else { Phase::Other };
             let times: &[(Kind, Duration)] = match step.result {
-                StepResult::Skipped | StepResult::Completed { calls: 0, .. } => &[],
+                StepResult::Skipped { .. } | StepResult::Completed { calls: 0, .. } => &[],
                 StepResult::Failed { .. } => &[(Kind::Failed, step.intended)],
                 StepResult::Completed { .. } => &[(Kind::Response, step.intended), (Kind::Service, step.started)],
             };
@@ -380,7 +383,7 @@ proptest! {
             let transactions = naive.transactions.get(&(action, is_measured)).copied().unwrap_or(0);
             prop_assert_eq!(counts.transactions, transactions);
         }
-        let ended = steps.iter().filter(|step| step.result != StepResult::Skipped).count() as u64;
+        let ended = steps.iter().filter(|step| step.result != SKIPPED).count() as u64;
         prop_assert_eq!(samples.iter().map(|sample| sample.steps_ended).sum::<u64>(), ended);
         prop_assert_eq!(read_log(&log), recording.histograms);
     }

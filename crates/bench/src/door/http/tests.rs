@@ -19,10 +19,9 @@ fn client(server: &FakeServer) -> HttpClient {
 async fn get(client: &mut HttpClient, target: &str) -> (Result<String, (String, Session)>, u32, u32) {
     let mut count = CallCount::default();
     let reply = client.request(&mut count, HttpRequest::get(target)).await;
-    let reply = reply.map(|reply| String::from_utf8(reply.content).expect("text")).map_err(|error| {
-        let error = error.into_step_error(0);
-        (error.code.into_owned(), error.session)
-    });
+    let reply = reply
+        .map(|reply| String::from_utf8(reply.content).expect("text"))
+        .map_err(|error| (error.code.into_owned(), error.session));
     (reply, count.calls, count.reopened)
 }
 
@@ -73,7 +72,7 @@ async fn a_request_that_changes_nothing_is_repeated_once() {
     let lost = Err(("connection".to_owned(), Session::Lost));
     let mut count = CallCount::default();
     let post = HttpRequest::post("/", "text/plain", b"x".to_vec());
-    let sent = client.request(&mut count, post).await.expect_err("closed").into_step_error(count.calls);
+    let sent = client.request(&mut count, post).await.expect_err("closed").into_step_error(count);
     assert_eq!((&*sent.code, sent.session, sent.calls), ("connection", Session::Lost, 1), "it may have been executed");
     assert_eq!(get(&mut client, "/").await, (lost, 1, 0));
 }

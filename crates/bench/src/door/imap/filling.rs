@@ -40,7 +40,7 @@ pub async fn fill_mail_file(
 ) -> Result<(), StepError> {
     let mut count = CallCount::default();
     let filled = fill(settings, user, memos, &mut count).await;
-    filled.map_err(|error: CallError| error.into_step_error(count.calls))
+    filled.map_err(|error: CallError| error.into_step_error(count))
 }
 
 async fn fill(

@@ -192,7 +192,7 @@ pub(super) mod tests {
         let check = |change: fn(&mut Value), code: &str, text: &str| {
             let mut session = session();
             change(&mut session);
-            let error = Account::read(session.to_string().as_bytes()).expect_err(text).into_step_error(1);
+            let error = Account::read(session.to_string().as_bytes()).expect_err(text);
             assert_eq!((&*error.code, error.session), (code, crate::door::Session::Lost));
             assert!(error.text.contains(text), "{}", error.text);
         };

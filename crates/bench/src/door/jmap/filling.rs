@@ -32,7 +32,7 @@ pub async fn fill_mail_file(
         fill_natively(creator, user, std::iter::empty()).await?;
     }
     let mut count = CallCount::default();
-    fill(settings, user, memos, &mut count).await.map_err(|error| error.into_step_error(count.calls))
+    fill(settings, user, memos, &mut count).await.map_err(|error| error.into_step_error(count))
 }
 
 async fn fill(

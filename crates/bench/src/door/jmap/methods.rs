@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn check_failed(responses: &Value, code: &str, text: &str) {
-        let error = results(responses).expect_err(text).into_step_error(1);
+        let error = results(responses).expect_err(text);
         assert_eq!(&*error.code, code);
         assert!(error.text.contains(text), "{}", error.text);
     }
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(check_set(result, "Email/set", &[id]).expect_err("not named").code, "malformed");
         }
         let failed = json!({ "notCreated": { "a": { "type": "invalidProperties", "properties": ["to"] } } });
-        let error = check_set(&failed, "Email/set", &["a"]).expect_err("failed").into_step_error(1);
+        let error = check_set(&failed, "Email/set", &["a"]).expect_err("failed");
         assert_eq!((&*error.code, &*error.text), ("invalidProperties", "Email/set:  [\"to\"]"));
     }
 

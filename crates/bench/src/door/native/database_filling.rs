@@ -45,7 +45,7 @@ pub async fn create_databases(
         session.log_out().await;
         Ok::<(), CallError>(())
     };
-    created.await.map_err(|error| error.into_step_error(0))
+    created.await.map_err(StepError::from)
 }
 
 /// Adds documents to a database as a user, in order, and opens its view until the index is complete.
@@ -67,7 +67,7 @@ pub async fn fill_database(
         session.log_out().await;
         Ok::<(), CallError>(())
     };
-    filled.await.map_err(|error| error.into_step_error(0))
+    filled.await.map_err(StepError::from)
 }
 
 async fn create(session: &Session, file: DatabaseFile<'_>) -> Result<(), CallError> {

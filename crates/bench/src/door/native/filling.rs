@@ -36,7 +36,7 @@ pub async fn fill_mail_file(
     user: u64,
     memos: impl Iterator<Item = StoredMemo> + Send,
 ) -> Result<(), StepError> {
-    fill(settings, user, memos).await.map_err(|error: CallError| error.into_step_error(0))
+    fill(settings, user, memos).await.map_err(StepError::from)
 }
 
 /// Waits until the mail file of a user has a full-text index, which the server creates some time after its first
@@ -64,7 +64,7 @@ pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), 
         session.log_out().await;
         Ok::<(), CallError>(())
     };
-    waited.await.map_err(|error| error.into_step_error(0))
+    waited.await.map_err(StepError::from)
 }
 
 async fn fill(

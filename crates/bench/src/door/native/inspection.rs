@@ -26,7 +26,7 @@ const DIGESTED_DOCUMENTS: usize = 20;
 ///
 /// If the user cannot log in.
 pub async fn mail_file_path(settings: &NativeSettings, user: u64) -> Result<String, StepError> {
-    let session = Session::log_in(settings, user).await.map_err(|error| error.into_step_error(1))?;
+    let session = Session::log_in(settings, user).await?;
     let path = session.mail_file_path().to_owned();
     session.log_out().await;
     Ok(path)
@@ -38,7 +38,7 @@ pub async fn mail_file_path(settings: &NativeSettings, user: u64) -> Result<Stri
 ///
 /// The first call that failed.
 pub async fn mail_file_digest(settings: &NativeSettings, user: u64) -> Result<MailFileDigest, StepError> {
-    digest(settings, user).await.map_err(|error| error.into_step_error(0))
+    digest(settings, user).await.map_err(StepError::from)
 }
 
 /// Changes documents of the copied mail file of a user: recipient and date. A change of a document that does not exist
@@ -48,7 +48,7 @@ pub async fn mail_file_digest(settings: &NativeSettings, user: u64) -> Result<Ma
 ///
 /// The first call that failed.
 pub async fn change_copy(settings: &NativeSettings, user: u64, changes: &[OwnChange]) -> Result<(), StepError> {
-    change(settings, user, changes).await.map_err(|error| error.into_step_error(0))
+    change(settings, user, changes).await.map_err(StepError::from)
 }
 
 async fn digest(settings: &NativeSettings, user: u64) -> Result<MailFileDigest, CallError> {

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn check(status: &Status, is_closed: bool, code: &str, session: door::Session) {
-        let error = error_of_status(status, is_closed).into_step_error(2);
+        let error = error_of_status(status, is_closed).into_step_error(CallCount { calls: 2, reopened: 0 });
         assert_eq!((&*error.code, error.session, error.calls), (code, session, 2));
     }
 

@@ -106,7 +106,7 @@ async fn more_than_one_percent_of_failed_steps_fail_a_run() {
 #[tokio::test(start_paused = true)]
 async fn skipped_steps_are_a_warning() {
     let server = |request: &Request| match request.wanted {
-        Wanted::Step(number) if number % 40 == 0 => quick(request).with(Reply::Skipped),
+        Wanted::Step(number) if number % 40 == 0 => quick(request).with(Reply::Skipped { calls: 1, reopened: 0 }),
         _ => quick(request),
     };
     let played = Scenario::default().play(server).await;

@@ -148,14 +148,15 @@ impl FakeServer {
         let mut lines = Vec::new();
         for action in actions {
             let before = self.seen().len();
-            let result = match door.perform(action).await {
+            let (result, calls) = match door.perform(action).await {
                 Ok(Reply::Performed { calls, attachments, .. }) => {
-                    assert_eq!(calls as usize, self.seen().len() - before, "all requests are counted");
-                    if attachments > 0 { format!(" ({attachments})") } else { String::new() }
+                    let met = if attachments > 0 { format!(" ({attachments})") } else { String::new() };
+                    (met, calls)
                 }
-                Ok(Reply::Skipped) => " skipped".to_owned(),
-                Err(error) => format!(" {} {:?}", error.code, error.session),
+                Ok(Reply::Skipped { calls, .. }) => (" skipped".to_owned(), calls),
+                Err(error) => (format!(" {} {:?}", error.code, error.session), error.calls),
             };
+            assert_eq!(calls as usize, self.seen().len() - before, "all requests are counted");
             let requests: Vec<String> = self.seen()[before..].iter().map(&shown).collect();
             lines.push(format!("{}{result}: {}", action.verb().word(), requests.join(" ")));
         }
