@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use crate::workload::verb::Verb;
+use call::CallCount;
 
 /// The code of a step whose time limit has passed.
 pub const TIMEOUT: &str = "timeout";
@@ -105,7 +106,8 @@ pub struct StepError {
 
 /// The protocols of one user.
 ///
-/// The engine drops a call that has not ended when its time limit has passed, and calls `disconnect` then.
+/// The engine drops a login or step that has not ended when its time limit has passed, asks for its `calls`, and then
+/// calls `disconnect`.
 pub trait Door: Send + 'static {
     /// A step of the workload, as far as a door needs it.
     type Action: Send + Sync;
@@ -115,6 +117,9 @@ pub trait Door: Send + 'static {
 
     /// Performs a step.
     fn perform(&mut self, action: &Self::Action) -> impl Future<Output = Result<Reply, StepError>> + Send;
+
+    /// Returns the calls of the last login or step, as far as it got.
+    fn calls(&self) -> CallCount;
 
     /// Logs the user out and closes the connection. Errors do not matter any more.
     fn log_out(&mut self) -> impl Future<Output = ()> + Send;

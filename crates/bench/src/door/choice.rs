@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::CallCount;
 use super::imap::{self, ImapDoor, ImapSettings};
 use super::jmap::{self, JmapDoor, JmapSettings};
 use super::journal::Journal;
@@ -152,6 +153,15 @@ impl Door for UserDoor {
             Self::Imap(door) => door.perform(action).await,
             Self::Jmap(door) => door.perform(action).await,
             Self::Lite(door) => door.perform(action).await,
+        }
+    }
+
+    fn calls(&self) -> CallCount {
+        match self {
+            Self::Native(door) => door.calls(),
+            Self::Imap(door) => door.calls(),
+            Self::Jmap(door) => door.calls(),
+            Self::Lite(door) => door.calls(),
         }
     }
 

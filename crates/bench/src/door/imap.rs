@@ -86,12 +86,15 @@ pub struct ImapDoor {
     /// `None` until the user has logged in.
     session: Option<ImapSession>,
     memory: UserMemory,
+    /// The calls of the last login or step.
+    count: CallCount,
 }
 
 impl ImapDoor {
     /// Creates the door of a user, which is not connected.
     pub fn new(settings: &Arc<ImapSettings>, user: u64) -> Self {
-        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+        let settings = Arc::clone(settings);
+        Self { settings, user, session: None, memory: UserMemory::default(), count: CallCount::default() }
     }
 }
 
@@ -101,34 +104,38 @@ impl Door for ImapDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         self.session = None;
         self.memory = UserMemory::default();
-        let mut count = CallCount::default();
-        let login = ImapSession::log_in(&self.settings, self.user, &mut count).await;
-        count.login_reply(login.map(|session| self.session = Some(session)))
+        self.count = CallCount::default();
+        let login = ImapSession::log_in(&self.settings, self.user, &mut self.count).await;
+        self.count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        self.count = CallCount::default();
         let Some(session) = &mut self.session else {
-            return CallCount::default().reply(Err(CallError::not_logged_in()));
+            return self.count.reply(Err(CallError::not_logged_in()));
         };
-        let mut count = CallCount::default();
-        let connection = match session.resume(&self.settings, self.user, &mut count).await {
+        let connection = match session.resume(&self.settings, self.user, &mut self.count).await {
             Ok(connection) => connection,
-            Err(error) => return count.reply(Err(error)),
+            Err(error) => return self.count.reply(Err(error)),
         };
         let mut step = StepContext {
             settings: &self.settings,
             connection,
             memory: &mut self.memory,
             action,
-            count: &mut count,
+            count: &mut self.count,
             is_waiting: false,
         };
         let mut result = step.perform().await;
         if step.is_waiting && result.is_ok() {
-            count.calls += 1;
+            self.count.calls += 1;
             result = session.begin_waiting().await.map(|()| DONE);
         }
-        count.reply(result)
+        self.count.reply(result)
+    }
+
+    fn calls(&self) -> CallCount {
+        self.count
     }
 
     async fn log_out(&mut self) {

@@ -118,12 +118,15 @@ pub struct JmapDoor {
     /// `None` until the user has logged in.
     session: Option<JmapSession>,
     memory: UserMemory,
+    /// The calls of the last login or step.
+    count: CallCount,
 }
 
 impl JmapDoor {
     /// Creates the door of a user, which is not connected.
     pub fn new(settings: &Arc<JmapSettings>, user: u64) -> Self {
-        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+        let settings = Arc::clone(settings);
+        Self { settings, user, session: None, memory: UserMemory::default(), count: CallCount::default() }
     }
 }
 
@@ -133,20 +136,24 @@ impl Door for JmapDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         self.session = None;
         self.memory = UserMemory::default();
-        let mut count = CallCount::default();
-        let login = JmapSession::log_in(&self.settings, self.user, &mut count).await;
-        count.login_reply(login.map(|session| self.session = Some(session)))
+        self.count = CallCount::default();
+        let login = JmapSession::log_in(&self.settings, self.user, &mut self.count).await;
+        self.count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        self.count = CallCount::default();
         let Some(session) = &mut self.session else {
-            return CallCount::default().reply(Err(CallError::not_logged_in()));
+            return self.count.reply(Err(CallError::not_logged_in()));
         };
-        let mut count = CallCount::default();
         let mut step =
-            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
+            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut self.count };
         let result = step.perform().await;
-        count.reply(result)
+        self.count.reply(result)
+    }
+
+    fn calls(&self) -> CallCount {
+        self.count
     }
 
     /// Closes the connection: JMAP has no logout.

@@ -98,12 +98,15 @@ pub struct LiteDoor {
     /// `None` until the user has logged in.
     session: Option<LiteSession>,
     memory: UserMemory,
+    /// The calls of the last login or step.
+    count: CallCount,
 }
 
 impl LiteDoor {
     /// Creates the door of a user, which is not connected.
     pub fn new(settings: &Arc<LiteSettings>, user: u64) -> Self {
-        Self { settings: Arc::clone(settings), user, session: None, memory: UserMemory::default() }
+        let settings = Arc::clone(settings);
+        Self { settings, user, session: None, memory: UserMemory::default(), count: CallCount::default() }
     }
 }
 
@@ -113,20 +116,24 @@ impl Door for LiteDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         let style_sheets = self.session.take().map(LiteSession::into_style_sheets).unwrap_or_default();
         self.memory = UserMemory::default();
-        let mut count = CallCount::default();
-        let login = LiteSession::log_in(&self.settings, self.user, style_sheets, &mut count).await;
-        count.login_reply(login.map(|session| self.session = Some(session)))
+        self.count = CallCount::default();
+        let login = LiteSession::log_in(&self.settings, self.user, style_sheets, &mut self.count).await;
+        self.count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        self.count = CallCount::default();
         let Some(session) = self.session.as_mut().filter(|session| session.is_logged_in()) else {
-            return CallCount::default().reply(Err(CallError::not_logged_in()));
+            return self.count.reply(Err(CallError::not_logged_in()));
         };
-        let mut count = CallCount::default();
         let mut step =
-            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut count };
+            StepContext { settings: &self.settings, session, memory: &mut self.memory, action, count: &mut self.count };
         let result = step.perform().await;
-        count.reply(result)
+        self.count.reply(result)
+    }
+
+    fn calls(&self) -> CallCount {
+        self.count
     }
 
     async fn log_out(&mut self) {

@@ -70,6 +70,8 @@ pub struct NativeDoor {
     memory: UserMemory,
     /// The replica of a user who has a local one. It is there from the first login, and a lost session does not end it.
     replica: Option<LocalReplica>,
+    /// The calls of the last login or step.
+    count: CallCount,
 }
 
 impl NativeDoor {
@@ -83,19 +85,21 @@ impl NativeDoor {
             session: None,
             memory: UserMemory::default(),
             replica: None,
+            count: CallCount::default(),
         }
     }
 }
 
 impl NativeDoor {
     /// Logs in, and reads the list of the local replica if it has not been read.
-    async fn begin_session(&mut self, count: &mut CallCount) -> Result<Session, CallError> {
-        let mut session = Session::log_in(&self.settings, self.user).await?;
+    async fn begin_session(&mut self) -> Result<Session, CallError> {
+        let mut session = Session::log_in(&self.settings, self.user, &mut self.count).await?;
         if let Some(database) = &self.workplace.database {
             session.work_in(database.path.clone());
         }
         if self.workplace.replica == Replica::Local && self.replica.is_none() {
-            self.replica = Some(LocalReplica::complete(&session, count, self.workplace.is_mail_file()).await?);
+            let is_mail_file = self.workplace.is_mail_file();
+            self.replica = Some(LocalReplica::complete(&session, &mut self.count, is_mail_file).await?);
         }
         Ok(session)
     }
@@ -107,18 +111,18 @@ impl Door for NativeDoor {
     async fn log_in(&mut self) -> Result<Reply, StepError> {
         self.session = None;
         self.memory = UserMemory::default();
-        let mut count = CallCount { calls: 1, reopened: 0 };
-        let login = self.begin_session(&mut count).await;
-        count.login_reply(login.map(|session| self.session = Some(session)))
+        self.count = CallCount::default();
+        let login = self.begin_session().await;
+        self.count.login_reply(login.map(|session| self.session = Some(session)))
     }
 
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
+        self.count = CallCount::default();
         let Some(session) = &mut self.session else {
-            return CallCount::default().reply(Err(CallError::not_logged_in()));
+            return self.count.reply(Err(CallError::not_logged_in()));
         };
-        let mut count = CallCount::default();
-        if let Err(error) = session.reopen(&self.settings, &mut count).await {
-            return count.reply(Err(error));
+        if let Err(error) = session.reopen(&self.settings, &mut self.count).await {
+            return self.count.reply(Err(error));
         }
         let mut step = StepContext {
             settings: &self.settings,
@@ -127,7 +131,7 @@ impl Door for NativeDoor {
             memory: &mut self.memory,
             replica: &mut self.replica,
             action,
-            count: &mut count,
+            count: &mut self.count,
         };
         let result = match step.perform().await {
             Err(error) if error.code == NOT_FOUND && self.workplace.is_shared_document(action.verb()) => {
@@ -135,7 +139,11 @@ impl Door for NativeDoor {
             }
             result => result,
         };
-        count.reply(result)
+        self.count.reply(result)
+    }
+
+    fn calls(&self) -> CallCount {
+        self.count
     }
 
     async fn log_out(&mut self) {

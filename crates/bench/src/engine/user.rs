@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::pace::{Pace, Speedup};
 use super::states::{StateCounts, UserState};
 use super::steps::{PlannedStep, StepSource};
+use crate::door::call::{CallCount, CallError};
 use crate::door::{self, Door, Reply, Session, StepError};
 use crate::record::histograms::{Action, ClassIndex, VerbIndex};
 use crate::record::recorder::{Shard, StepRecord, StepResult};
@@ -212,6 +213,7 @@ where
         let state = if is_on_plan { UserState::LoggingInAgain } else { UserState::LoggingIn };
         let started = self.begin(due, state);
         let result = limited(self.door.log_in(), rules.time_limit, &mut self.run.control).await;
+        let result = result.unwrap_or_else(|dropped| Err(dropped.into_error(self.door.calls())));
         let ended = self.end(&result);
         let transactions = if rules.session == SessionRule::Iteration { rules.log_in_transactions } else { 0 };
         self.record(rules.log_in, [due, started, ended], step_result(result, transactions));
@@ -228,6 +230,7 @@ where
         let started = self.begin(due, UserState::InStep);
         let limit = self.run.context.rules.time_limit;
         let result = limited(self.door.perform(&step.action), limit, &mut self.run.control).await;
+        let result = result.unwrap_or_else(|dropped| Err(dropped.into_error(self.door.calls())));
         let ended = self.end(&result);
         if let Ok(Reply::Performed { attachments, .. }) = result
             && attachments > 0
@@ -361,25 +364,38 @@ where
     }
 }
 
-/// Waits for a call until its time limit has passed or the run is over.
+/// Why a login or step was dropped.
+enum Dropped {
+    /// Its time limit has passed.
+    TimeLimit(Duration),
+    /// The run was over.
+    RunEnd,
+}
+
+impl Dropped {
+    /// Returns the error of a login or step that has made these calls.
+    fn into_error(self, count: CallCount) -> StepError {
+        let error = match self {
+            Self::TimeLimit(limit) => CallError::lost(door::TIMEOUT, format!("no answer within {limit:?}")),
+            Self::RunEnd => CallError::lost(door::UNFINISHED, "no answer when the run ended"),
+        };
+        error.into_step_error(count)
+    }
+}
+
+/// Waits for a login or step until its time limit has passed or the run is over. Then it is dropped.
 async fn limited(
-    call: impl Future<Output = Result<Reply, StepError>>,
+    step: impl Future<Output = Result<Reply, StepError>>,
     limit: Duration,
     control: &mut watch::Receiver<Control>,
-) -> Result<Reply, StepError> {
-    let failed = |code: &'static str, text: String| {
-        Err(StepError { code: code.into(), text, calls: 1, reopened: 0, session: Session::Lost })
-    };
+) -> Result<Result<Reply, StepError>, Dropped> {
     let is_over = async {
         let _ = control.wait_for(|control| control.is_over).await;
     };
     tokio::select! {
         biased;
-        result = timeout(limit, call) => match result {
-            Ok(result) => result,
-            Err(_) => failed(door::TIMEOUT, format!("no answer within {limit:?}")),
-        },
-        () = is_over => failed(door::UNFINISHED, "no answer when the run ended".to_owned()),
+        result = timeout(limit, step) => result.map_err(|_| Dropped::TimeLimit(limit)),
+        () = is_over => Err(Dropped::RunEnd),
     }
 }
 

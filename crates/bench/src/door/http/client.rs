@@ -186,16 +186,18 @@ impl HttpClient {
         loop {
             let has_streams = self.connected(count).await?.has_streams();
             let wire = self.wire_request(request, has_streams)?;
-            match self.connected(count).await?.send(wire).await {
+            let connection = self.connected(count).await?;
+            // The step may be dropped before the reply comes.
+            count.calls += 1;
+            match connection.send(wire).await {
                 Ok(response) => {
-                    count.calls += 1;
                     self.take_cookies(response.headers(), &request.target);
                     return Ok(response);
                 }
                 Err(error) => {
                     self.connection = None;
                     let is_repeated = repeats > 0 && (error.is_unsent || request.method == Method::GET);
-                    count.calls += u32::from(!error.is_unsent);
+                    count.calls -= u32::from(error.is_unsent);
                     if !is_repeated {
                         return Err(error.into_call_error());
                     }

@@ -1,6 +1,8 @@
 //! Tests of the door: dialogues with servers that offer much or little, that refuse, that close connections, and that
 //! are hostile.
 
+use client::Traffic;
+
 use super::filling::fill_mail_file;
 use super::*;
 use crate::door::line_connection::LineConnection;
@@ -180,6 +182,34 @@ async fn errors_of_commands_keep_or_lose_the_session() {
     assert_eq!(step("+ more").await, failed("malformed", Session::Lost));
     assert_eq!(step("* LIST (").await, failed("malformed", Session::Lost));
     assert_eq!(step("* 1 FETCH (BODY[] {999999999999}").await, failed("malformed", Session::Lost));
+}
+
+/// The server leaves the second command of a login without an answer.
+#[tokio::test]
+async fn the_calls_of_a_login_that_is_dropped_are_known() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+    let place = Place::unencrypted(&listener.local_addr().expect("it is bound").to_string(), &Traffic::default());
+    let (received, reception) = tokio::sync::oneshot::channel();
+    let server = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.expect("the client comes");
+        let mut socket = BufReader::new(socket);
+        let mut line = String::new();
+        socket.write_all(b"* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready\r\n").await.expect("read");
+        socket.read_line(&mut line).await.expect("text");
+        socket.write_all(b"d1 OK in\r\n").await.expect("read");
+        socket.read_line(&mut line).await.expect("text");
+        received.send(line).expect("the test waits");
+        socket
+    });
+    let mut door = ImapDoor::new(&settings(&place, None, None), 1);
+    let lines = tokio::select! {
+        ended = door.log_in() => panic!("{ended:?}"),
+        lines = reception => lines.expect("both commands"),
+    };
+    assert!(lines.ends_with("d2 CAPABILITY\r\n"), "{lines}");
+    assert_eq!(door.calls(), CallCount { calls: 2, reopened: 0 });
+    drop(server.await.expect("no panic"));
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub async fn fill_mail_file(
 /// The first call that failed, or if there is no index in time.
 pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), StepError> {
     let waited = async {
-        let session = Session::log_in(settings, user).await?;
+        let session = Session::log_in(settings, user, &mut CallCount::default()).await?;
         let deadline = Instant::now() + INDEX_TIME_MAX;
         loop {
             let query = "index".to_owned();
@@ -73,7 +73,7 @@ async fn fill(
     memos: impl Iterator<Item = StoredMemo> + Send,
 ) -> Result<(), CallError> {
     let mut count = CallCount::default();
-    let session = Session::log_in(settings, user).await?;
+    let session = Session::log_in(settings, user, &mut CallCount::default()).await?;
     let inbox = match session.folder_id(&mut count, INBOX).await {
         Err(error) if error.code == NOT_FOUND => create_mail_file(settings, &session, user).await?,
         found => found?,

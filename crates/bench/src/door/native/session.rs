@@ -65,9 +65,10 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects and logs in.
-    pub(super) async fn log_in(settings: &NativeSettings, user: u64) -> Result<Self, CallError> {
+    pub(super) async fn log_in(settings: &NativeSettings, user: u64, count: &mut CallCount) -> Result<Self, CallError> {
         let client = connect(settings, user).await?;
         let address = settings.names.address(user);
+        count.calls += 1;
         let login = client.log_in(&address, &settings.password, &settings.random).await;
         let login = login.map_err(|error| error_of_client(&error))?;
         let v1::Session { name, mail_file, .. } = login.session.unwrap_or_default();

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::*;
+use crate::door::call::CallCount;
 use crate::door::{Door, Reply, StepError};
 use crate::driver::observer::{Counted, RunObserver, SessionRule};
 use crate::driver::options::RunOptions;
@@ -55,6 +56,10 @@ impl Door for CountingDoor {
     async fn perform(&mut self, action: &PlanAction) -> Result<Reply, StepError> {
         assert_eq!(action.user(), self.user);
         self.count(action.verb())
+    }
+
+    fn calls(&self) -> CallCount {
+        CallCount { calls: 1, reopened: 0 }
     }
 
     async fn log_out(&mut self) {}

@@ -180,6 +180,7 @@ async fn a_step_without_an_answer_fails_at_its_time_limit() {
     assert_near(played.times(READ, Kind::Response).max_us(), seconds(60) + millis(2));
     let counts = played.counts(READ, MEASURED);
     assert_eq!((counts.due, counts.failed, counts.completed), (2_400, 1, 2_399));
+    assert_eq!((counts.calls, counts.reopened), (2_399 + 3, 1), "the calls of the step until it was dropped");
 }
 
 #[tokio::test(start_paused = true)]
