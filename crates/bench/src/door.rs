@@ -118,7 +118,7 @@ pub trait Door: Send + 'static {
     /// Performs a step.
     fn perform(&mut self, action: &Self::Action) -> impl Future<Output = Result<Reply, StepError>> + Send;
 
-    /// Returns the calls of the last login or step, as far as it got.
+    /// Returns the calls of the last login, step or logout, as far as it got.
     fn calls(&self) -> CallCount;
 
     /// Logs the user out and closes the connection. Errors do not matter any more.

@@ -86,7 +86,7 @@ pub struct ImapDoor {
     /// `None` until the user has logged in.
     session: Option<ImapSession>,
     memory: UserMemory,
-    /// The calls of the last login or step.
+    /// The calls of the last login, step or logout.
     count: CallCount,
 }
 
@@ -139,8 +139,9 @@ impl Door for ImapDoor {
     }
 
     async fn log_out(&mut self) {
+        self.count = CallCount::default();
         if let Some(session) = self.session.take() {
-            session.log_out().await;
+            session.log_out(&mut self.count).await;
         }
     }
 

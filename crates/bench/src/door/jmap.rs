@@ -118,7 +118,7 @@ pub struct JmapDoor {
     /// `None` until the user has logged in.
     session: Option<JmapSession>,
     memory: UserMemory,
-    /// The calls of the last login or step.
+    /// The calls of the last login, step or logout.
     count: CallCount,
 }
 
@@ -158,6 +158,7 @@ impl Door for JmapDoor {
 
     /// Closes the connection: JMAP has no logout.
     async fn log_out(&mut self) {
+        self.count = CallCount::default();
         self.disconnect();
     }
 

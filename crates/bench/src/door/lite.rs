@@ -98,7 +98,7 @@ pub struct LiteDoor {
     /// `None` until the user has logged in.
     session: Option<LiteSession>,
     memory: UserMemory,
-    /// The calls of the last login or step.
+    /// The calls of the last login, step or logout.
     count: CallCount,
 }
 
@@ -137,8 +137,9 @@ impl Door for LiteDoor {
     }
 
     async fn log_out(&mut self) {
+        self.count = CallCount::default();
         if let Some(mut session) = self.session.take() {
-            session.log_out().await;
+            session.log_out(&mut self.count).await;
         }
     }
 

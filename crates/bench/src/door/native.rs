@@ -70,7 +70,7 @@ pub struct NativeDoor {
     memory: UserMemory,
     /// The replica of a user who has a local one. It is there from the first login, and a lost session does not end it.
     replica: Option<LocalReplica>,
-    /// The calls of the last login or step.
+    /// The calls of the last login, step or logout.
     count: CallCount,
 }
 
@@ -147,8 +147,9 @@ impl Door for NativeDoor {
     }
 
     async fn log_out(&mut self) {
+        self.count = CallCount::default();
         if let Some(session) = self.session.take() {
-            session.log_out().await;
+            session.log_out(&mut self.count).await;
         }
     }
 

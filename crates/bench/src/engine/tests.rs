@@ -122,7 +122,7 @@ impl Door for TestDoor {
         self.request(*action).await
     }
 
-    /// The calls of a step that is dropped. Those of others are in their answers.
+    /// The calls of a logout, and of a step that is dropped. Those of others are in their answers.
     fn calls(&self) -> CallCount {
         CallCount { calls: 3, reopened: 1 }
     }

@@ -253,6 +253,8 @@ where
                 self.door.disconnect();
             }
             self.free_since = self.run.context.now();
+            let log_in = self.action(self.run.context.rules.log_in);
+            self.run.shard.record_logout(log_in, self.free_since, self.door.calls().calls);
             self.change_state(UserState::LoggedOut);
         }
     }

@@ -37,7 +37,8 @@ pub struct VerbCounts {
     pub transactions: u64,
     /// Those of `transactions` whose step made no call.
     pub transactions_without_call: u64,
-    /// Requests on the wire of the steps that ended in the phase, failed and skipped ones included.
+    /// Requests on the wire of the steps that ended in the phase, failed and skipped ones included. Those of logouts
+    /// between iterations count with the logins.
     pub calls: u64,
     /// Connections that the server had closed and that were opened again for the steps that ended in the phase.
     pub reopened: u64,

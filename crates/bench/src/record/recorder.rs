@@ -148,6 +148,13 @@ impl Shard {
         state.record_times(step, due_phase);
     }
 
+    /// Records the calls of a logout between two iterations. It is no step, so they count as those of logins.
+    pub fn record_logout(&self, log_in: Action, ended: Duration, calls: u32) {
+        let mut state = self.state.lock();
+        let phase = state.phase(ended);
+        state.recording.counts.entry(log_in, phase).calls += u64::from(calls);
+    }
+
     /// Records a step that was due and had not begun when the run ended. The time for which it had waited counts as its
     /// response.
     pub fn record_not_begun(&self, action: Action, intended: Duration, run_end: Duration) {

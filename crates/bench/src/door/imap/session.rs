@@ -72,7 +72,7 @@ impl ImapSession {
     }
 
     /// Logs out, and closes the connection.
-    pub(super) async fn log_out(self) {
+    pub(super) async fn log_out(self, count: &mut CallCount) {
         let connection = match self.state {
             State::Ready(connection) => Some(connection),
             State::Waiting(waiting) => waiting.end().await.ok(),
@@ -80,7 +80,7 @@ impl ImapSession {
         };
         if let Some(mut connection) = connection {
             // The server says BYE, and may close the connection before its last response.
-            let _ = connection.call(&mut CallCount::default(), Command::new("LOGOUT")).await;
+            let _ = connection.call(count, Command::new("LOGOUT")).await;
             connection.close().await;
         }
     }

@@ -145,11 +145,11 @@ impl LiteSession {
     }
 
     /// Ends the session with its form, and closes the connection.
-    pub(super) async fn log_out(&mut self) {
+    pub(super) async fn log_out(&mut self, count: &mut CallCount) {
         let form = self.navigation.log_out.clone();
         if let Some(Ok(request)) = form.map(|form| form.fill().request(self.client.origin(), &self.navigation.inbox)) {
             // The server ends a session that is idle by itself.
-            let _ = self.client.request(&mut CallCount::default(), request).await;
+            let _ = self.client.request(count, request).await;
         }
         self.end();
     }

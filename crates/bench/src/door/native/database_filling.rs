@@ -42,7 +42,7 @@ pub async fn create_databases(
             session.work_in(file.path());
             create(&session, file).await?;
         }
-        session.log_out().await;
+        session.log_out(&mut CallCount::default()).await;
         Ok::<(), CallError>(())
     };
     created.await.map_err(StepError::from)
@@ -64,7 +64,7 @@ pub async fn fill_database(
         session.work_in(file.path());
         add_topics(&session, topics).await?;
         session.open_collection(&mut CallCount::default(), view_named(&file.kind.database.view)).await?;
-        session.log_out().await;
+        session.log_out(&mut CallCount::default()).await;
         Ok::<(), CallError>(())
     };
     filled.await.map_err(StepError::from)

@@ -61,7 +61,7 @@ pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), 
                 Ok(_) => break,
             }
         }
-        session.log_out().await;
+        session.log_out(&mut CallCount::default()).await;
         Ok::<(), CallError>(())
     };
     waited.await.map_err(StepError::from)
@@ -93,7 +93,7 @@ async fn fill(
         }
     }
     session.mark(&mut count, &unread, Mark::Unread).await?;
-    session.log_out().await;
+    session.log_out(&mut CallCount::default()).await;
     Ok(())
 }
 

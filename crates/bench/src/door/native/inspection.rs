@@ -28,7 +28,7 @@ const DIGESTED_DOCUMENTS: usize = 20;
 pub async fn mail_file_path(settings: &NativeSettings, user: u64) -> Result<String, StepError> {
     let session = Session::log_in(settings, user, &mut CallCount::default()).await?;
     let path = session.mail_file_path().to_owned();
-    session.log_out().await;
+    session.log_out(&mut CallCount::default()).await;
     Ok(path)
 }
 
@@ -71,7 +71,7 @@ async fn digest(settings: &NativeSettings, user: u64) -> Result<MailFileDigest, 
         update_with_items(&mut hasher, note.items);
     }
     let database = session.mail_file_path().to_owned();
-    session.log_out().await;
+    session.log_out(&mut CallCount::default()).await;
     let digest = base::hex::lower(&hasher.finalize());
     Ok(MailFileDigest { user, database, documents: inbox.len() as u64, digest })
 }
@@ -138,7 +138,7 @@ async fn change(settings: &NativeSettings, user: u64, changes: &[OwnChange]) -> 
         };
         session.call(&mut CallCount::default(), session.client().notes().update_note(request)).await?;
     }
-    session.log_out().await;
+    session.log_out(&mut CallCount::default()).await;
     Ok(())
 }
 

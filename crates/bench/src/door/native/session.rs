@@ -97,7 +97,8 @@ impl Session {
     }
 
     /// Ends the session.
-    pub(super) async fn log_out(self) {
+    pub(super) async fn log_out(self, count: &mut CallCount) {
+        count.calls += 1;
         // The server ends a session that is idle by itself.
         let _ = self.client.logout().await;
     }

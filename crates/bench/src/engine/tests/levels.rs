@@ -32,6 +32,7 @@ async fn users_of_a_workload_may_log_in_in_each_iteration() {
     assert_eq!(played.0.end, RunEnd::Complete, "users that are logged out on plan are connected");
     let log_ins = played.counts(LOG_IN, MEASURED);
     assert_eq!((log_ins.completed, log_ins.transactions), (10 * 12, 10 * 12));
+    assert_eq!(log_ins.calls, 10 * 12 * (1 + 3), "with the calls of the logouts");
     assert_near(played.times(LOG_IN, Kind::Response).max_us(), millis(10));
     // The first step of an iteration is due with the login and waits for it.
     assert_near(played.times(READ, Kind::Response).max_us(), millis(20));
