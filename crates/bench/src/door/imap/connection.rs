@@ -146,7 +146,7 @@ impl ImapConnection {
         self.call_with(count, command, |_| {}).await
     }
 
-    /// Sends a command, passes the responses on that are not about the connection, and waits for its end.
+    /// Sends a command, passes the responses on that are no end of it, and waits for its end.
     pub(super) async fn call_with(
         &mut self,
         count: &mut CallCount,
@@ -309,23 +309,27 @@ impl ImapConnection {
         }
     }
 
-    /// Takes what a response says about the connection, and passes the others on.
+    /// Takes what a response says about the connection, and passes it on.
     fn notice(&mut self, response: Response, each: &mut impl FnMut(Response)) {
+        self.learn(&response);
+        each(response);
+    }
+
+    fn learn(&mut self, response: &Response) {
         match response {
-            Response::Continuation => {}
             Response::Status(status) => {
-                self.learn_capabilities(&status);
+                self.learn_capabilities(status);
                 let uid_validity = status.code_after("UIDVALIDITY").and_then(|number| number.trim().parse().ok());
                 if let (Some(uid_validity), Some(selected)) = (uid_validity, &mut self.selected) {
                     selected.uid_validity = uid_validity;
                 }
                 if status.status == Status::Bye {
-                    self.bye = Some(status);
+                    self.bye = Some(status.clone());
                 }
             }
             Response::Numbered { number, name, .. } if name == "EXISTS" => {
                 if let Some(selected) = &mut self.selected {
-                    selected.exists = number;
+                    selected.exists = *number;
                 }
             }
             Response::Numbered { name, .. } if name == "EXPUNGE" => {
@@ -340,7 +344,7 @@ impl ImapConnection {
                 });
                 self.capabilities = Some(Capabilities::of_words(words));
             }
-            other => each(other),
+            _ => {}
         }
     }
 

@@ -88,6 +88,9 @@ fn failed(code: &str, session: Session) -> Result<Reply, (String, Session)> {
 const SELECTED: &str = "* 3 EXISTS|* OK [UIDVALIDITY 7] valid|TAG OK [READ-WRITE] selected";
 const ROWS: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (FLAGS (\\Seen) UID 13)|TAG OK done";
 
+/// The flags of both rows.
+const STORED: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (UID 13 FLAGS ())|TAG OK done";
+
 #[tokio::test]
 async fn a_server_with_extensions_is_used_with_them() {
     let message = "* 3 FETCH (UID 13 BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 1 1)(\"IMAGE\" \"PNG\" NIL \
@@ -101,12 +104,12 @@ async fn a_server_with_extensions_is_used_with_them() {
         .turn("FETCH 3:3 (UID", "* 3 FETCH (UID 13)|TAG OK done")
         .turn("UID FETCH 13 (BODYSTRUCTURE BODY[])", message)
         .turn("UID FETCH 13 BODY.PEEK[2]", "* 3 FETCH (UID 13 BODY[2] \"x\")|TAG OK done")
-        .turn("UID STORE 13 FLAGS.SILENT (\\Seen $label", "TAG OK done")
+        .turn("UID STORE 13 FLAGS (\\Seen $label", "* 3 FETCH (FLAGS (\\Seen $label1) UID 13)|TAG OK done")
         .turn("NAMESPACE", "* NAMESPACE ((\"INBOX.\" \".\")) NIL NIL|TAG OK done")
         .turn("CREATE \"INBOX.Archive\"", "TAG OK done")
         .turn("UID MOVE 13 \"INBOX.Archive\"", "* OK [COPYUID 1 13 1] moved|* 3 EXPUNGE|TAG OK done")
         .turn("APPEND \"INBOX\" (\\Seen) {", "* 3 EXISTS|TAG OK [APPENDUID 7 14] done")
-        .turn("UID STORE 14 +FLAGS.SILENT (\\Deleted)", "TAG OK done")
+        .turn("UID STORE 14 +FLAGS (\\Deleted)", "* 3 FETCH (UID 14 FLAGS (\\Deleted))|TAG OK done")
         .turn("UID EXPUNGE 14", "* 3 EXPUNGE|TAG OK done")
         .turn("UID SEARCH ", "* SEARCH 11|TAG OK done")
         .turn("UID SEARCH UNSEEN", "* SEARCH|TAG OK done")
@@ -139,6 +142,7 @@ async fn a_server_without_extensions_is_used_without_them() {
         .turn("LIST", "* LIST (\\Noselect) \".\" Old|* LIST () \".\" INBOX.Done|TAG OK done")
         .turn("UID COPY 1", "TAG OK done")
         .turn("UID STORE 1", "TAG OK done")
+        .turn("UID FETCH 1", "* 2 FETCH (UID 12)|* 3 FETCH (UID 13)|TAG OK done")
         .turn("EXPUNGE", "* 2 EXPUNGE|TAG OK done")
         .turn("APPEND \"INBOX\" (\\Seen) {", "TAG OK done")
         .turn("NOOP", "TAG OK done")
@@ -146,9 +150,55 @@ async fn a_server_without_extensions_is_used_without_them() {
     let steps = "{ verb = \"scroll_view\", rows = 2 }, { verb = \"move\", to = \"Done\" }, { verb = \"add\", bytes = 9 }, \
                  { verb = \"delete\", of = \"own\" }, { verb = \"wait\" }, { verb = \"close_database\" }";
     let (results, received) = dialogue(vec![server], steps).await;
-    let expected = [performed(3), performed(2), performed(4), performed(1), skipped(0), performed(1), performed(1)];
+    let expected = [performed(3), performed(2), performed(5), performed(1), skipped(0), performed(1), performed(1)];
     assert_eq!(results, expected, "{received:#?}");
     assert!(received[1].starts_with("LOGIN \"mail1@bench.test\" \"secret\""), "{received:#?}");
+}
+
+/// Another program has deleted the messages of the screen.
+#[tokio::test]
+async fn steps_of_messages_that_have_vanished_are_skipped() {
+    let check = async |capabilities: &str, step: &str, turns: &[(&str, &str)], calls: u32| {
+        let begin =
+            logged_in(capabilities).turn("SELECT", SELECTED).turn("FETCH 3:3", "* 3 FETCH (UID 13)|TAG OK done");
+        let server = turns.iter().fold(begin, |server, (command, answer)| server.turn(command, answer));
+        let server = server.turn("NOOP", "TAG OK done");
+        let steps = format!("{{ verb = \"scroll_view\", rows = 1 }}, {step}, {step}, {{ verb = \"poll\" }}");
+        let (results, received) = dialogue(vec![server], &steps).await;
+        assert_eq!(results[2..], [skipped(calls), skipped(0), performed(1)], "{received:#?}");
+    };
+    let gone = "TAG OK done";
+    let stored = [("UID STORE 13 FLAGS (", gone), ("UID FETCH 13 (UID)", gone)];
+    check(MODERN, "{ verb = \"update\" }", &stored, 2).await;
+    let other = "* 2 FETCH (UID 12 FLAGS (\\Deleted))|TAG OK done";
+    let deleted = [("UID STORE 13 +FLAGS (", other), ("UID FETCH 13 (UID)", "TAG NO [EXPUNGEISSUED] gone")];
+    check(MODERN, "{ verb = \"delete\" }", &deleted, 2).await;
+    let list = ("LIST", "* LIST () \"/\" Done|TAG OK done");
+    let step = "{ verb = \"move\", to = \"Done\" }";
+    check(MODERN, step, &[list, ("UID MOVE 13", "* 2 EXPUNGE|TAG OK done")], 2).await;
+    check(MODERN, step, &[list, ("UID MOVE 13", "TAG NO [EXPUNGEISSUED] gone")], 2).await;
+    check("IMAP4rev1 MOVE", step, &[list, ("UID MOVE 13", gone)], 2).await;
+    check("IMAP4rev1 UIDPLUS", step, &[list, ("UID COPY 13", gone)], 2).await;
+    let copied = [list, ("UID COPY 13", gone), ("UID STORE 13 +FLAGS (", gone), ("UID FETCH 13 (UID)", gone)];
+    check("IMAP4rev1", step, &copied, 4).await;
+}
+
+#[tokio::test]
+async fn a_move_says_so_with_uidplus_or_without() {
+    let check = async |capabilities: &str, turns: &[(&str, &str)]| {
+        let begin =
+            logged_in(capabilities).turn("SELECT", SELECTED).turn("FETCH 3:3", "* 3 FETCH (UID 13)|TAG OK done");
+        let begin = begin.turn("LIST", "* LIST () \"/\" Done|TAG OK done");
+        let server = turns.iter().fold(begin, |server, (command, answer)| server.turn(command, answer));
+        let steps = "{ verb = \"scroll_view\", rows = 1 }, { verb = \"move\", to = \"Done\" }";
+        let (results, received) = dialogue(vec![server], steps).await;
+        assert_eq!(results[2], performed(1 + turns.len() as u32), "{received:#?}");
+    };
+    check("IMAP4rev1 MOVE", &[("UID MOVE 13", "* 3 EXPUNGE|TAG OK done")]).await;
+    check(MODERN, &[("UID MOVE 13", "* 3 EXPUNGE|TAG OK [COPYUID 9 13 4] done")]).await;
+    let expunged = ("UID EXPUNGE 13", "* 3 EXPUNGE|TAG OK done");
+    let stored = ("UID STORE 13 +FLAGS (", "* 3 FETCH (UID 13 FLAGS (\\Deleted))|TAG OK done");
+    check("IMAP4rev1 UIDPLUS", &[("UID COPY 13", "TAG OK [COPYUID 9 13 4] done"), stored, expunged]).await;
 }
 
 #[tokio::test]
@@ -215,7 +265,7 @@ async fn the_calls_of_a_login_that_is_dropped_are_known() {
 #[tokio::test]
 async fn an_idle_connection_that_was_closed_is_opened_again() {
     let first = logged_in(MODERN).turn("SELECT", SELECTED).turn("FETCH", ROWS);
-    let second = logged_in(MODERN).turn("SELECT", SELECTED).turn("UID STORE 1", "TAG OK done").turn("IDLE", "+ idling");
+    let second = logged_in(MODERN).turn("SELECT", SELECTED).turn("UID STORE 1", STORED).turn("IDLE", "+ idling");
     // The numbers of validity have changed meanwhile.
     let third = logged_in(MODERN).turn("SELECT", "* 1 EXISTS|* OK [UIDVALIDITY 8] valid|TAG OK done");
     let steps =
