@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::door::message_head::MessageHead;
 use crate::plan::steps::DocumentFraction;
 use crate::workload::action::Document;
 
@@ -51,10 +52,8 @@ impl Rows {
 pub(super) struct ReadMessage {
     /// The message.
     pub(super) row: Row,
-    /// The sender.
-    pub(super) from: Option<String>,
-    /// The subject.
-    pub(super) subject: String,
+    /// Its sender and its subject.
+    pub(super) head: MessageHead,
     /// The sections of its attachments, at most [`PARTS_MAX`]; `None` if they are not known.
     pub(super) parts: Option<Vec<String>>,
 }
@@ -154,7 +153,7 @@ mod tests {
         memory.set_screen(rows([1, 2, 3, 4]));
         memory.set_newest(rows([11, 12]));
         memory.add_own(row(21));
-        memory.last = Some(ReadMessage { row: row(31), from: None, subject: String::new(), parts: None });
+        memory.last = Some(ReadMessage { row: row(31), head: MessageHead::default(), parts: None });
         assert_eq!(memory.pick(Document::Screen, half, 0), Some(row(3)));
         assert_eq!(memory.pick(Document::Own, half, 0), Some(row(21)));
         assert_eq!(memory.pick(Document::Last, half, 0), Some(row(31)));

@@ -1,4 +1,4 @@
-//! What a user needs to know of a message: its attachments, its sender and its subject.
+//! The attachments of a message, by its `BODYSTRUCTURE`.
 
 use super::memory::PARTS_MAX;
 use super::response::Value;
@@ -39,31 +39,4 @@ fn is_attachment(values: &[Value]) -> bool {
         first.and_then(Value::text).is_some_and(|text| text.eq_ignore_ascii_case("attachment"))
     };
     !values.first().is_some_and(is_text) || values.iter().skip(7).any(is_disposition)
-}
-
-/// Returns the value of a header field, from the beginning of a message.
-pub(super) fn header_field(head: &[u8], name: &str) -> Option<String> {
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.lines();
-    let value = lines.by_ref().take_while(|line| !line.is_empty()).find_map(|line| {
-        let (field, value) = line.split_once(':')?;
-        field.trim_end().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-    })?;
-    let continued = lines.take_while(|line| line.starts_with([' ', '\t']));
-    Some(continued.fold(value, |value, line| format!("{value} {}", line.trim())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn header_fields_are_found_and_unfolded() {
-        let head =
-            b"Received: from a\r\n\tby b\r\nFROM: Mail 7\r\n <mail7@bench.test>\r\nSubject:Budget\r\n\r\nTo: no\r\n";
-        assert_eq!(header_field(head, "From").as_deref(), Some("Mail 7 <mail7@bench.test>"));
-        assert_eq!(header_field(head, "subject").as_deref(), Some("Budget"));
-        assert_eq!(header_field(head, "To"), None, "the body has no fields");
-        assert_eq!(header_field(b"", "From"), None);
-    }
 }

@@ -2,11 +2,12 @@
 
 use super::connection::Command;
 use super::memory::{ReadMessage, Row};
-use super::message_parts::{attachment_sections, header_field};
+use super::message_parts::attachment_sections;
 use super::response::{Value, value_of};
 use super::views::{fetched, uid_of};
 use super::{DONE, StepContext, StepOutcome, StepResult};
 use crate::door::call::CallError;
+use crate::door::message_head::MessageHead;
 use crate::workload::action::{Action, Document};
 use crate::workload::units::Share;
 
@@ -29,12 +30,7 @@ impl StepContext<'_> {
             return Ok(StepOutcome::Skipped);
         }
         let count = message.parts.as_ref().map_or(0, Vec::len);
-        self.memory.last = Some(ReadMessage {
-            row,
-            from: header_field(&message.head, "From"),
-            subject: header_field(&message.head, "Subject").unwrap_or_default(),
-            parts: message.parts,
-        });
+        self.memory.last = Some(ReadMessage { row, head: MessageHead::read(&message.head), parts: message.parts });
         Ok(StepOutcome::Performed { attachments: u32::try_from(count).unwrap_or(u32::MAX) })
     }
 

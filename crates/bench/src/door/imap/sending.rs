@@ -12,9 +12,9 @@ impl StepContext<'_> {
     pub(super) async fn reply(&mut self, of: Document, size: &Size, copy: bool) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let answered = self.memory.last.as_ref().filter(|last| last.row == row);
-        let from = answered.and_then(|last| last.from.as_deref());
+        let from = answered.and_then(|last| last.head.from.as_deref());
         let to = self.action.recipients_of_answer(&self.settings.names, from);
-        let answered = answered.and_then(|last| Answered::with_line(&last.subject));
+        let answered = answered.and_then(|last| Answered::with_line(&last.head.subject));
         let content = self.action.content(Purpose::Message, size, self.settings.size_scale, answered);
         self.submit(&content, &to, copy).await
     }
