@@ -1,7 +1,8 @@
 //! The time between steps in which a user waits for new mail.
 //!
 //! A task owns the connection meanwhile: it reads what the server reports, and renews IDLE every 25 minutes, because
-//! servers may close connections that are silent for 30 minutes (RFC 2177). Servers without IDLE get a NOOP as often.
+//! servers may close connections that are silent for 30 minutes (RFC 2177). Servers without IDLE, and those that refuse
+//! to renew it, get a NOOP as often.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::connection::{Command, ImapConnection};
+use crate::door::Session;
 use crate::door::call::{CONNECTION_CODE, CallCount, CallError};
 
 /// The time after which IDLE is renewed.
@@ -24,9 +26,13 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Begins to wait. The server has said that it reports new mail when this returns.
-    pub(super) async fn begin(mut connection: ImapConnection) -> Result<Self, CallError> {
-        let idle = Idle::begin(&mut connection).await?;
+    /// Begins to wait. The server has said that it reports new mail when this returns. An error returns the connection
+    /// with it.
+    pub(super) async fn begin(mut connection: ImapConnection) -> Result<Self, Box<(ImapConnection, CallError)>> {
+        let idle = match Idle::begin(&mut connection).await {
+            Ok(idle) => idle,
+            Err(error) => return Err(Box::new((connection, error))),
+        };
         let (stop, stopped) = oneshot::channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(wait(connection, idle, stopped));
@@ -58,6 +64,22 @@ impl Idle {
         if connection.capabilities.as_ref().is_some_and(|capabilities| capabilities.has("IDLE")) {
             return Ok(Self::Command(connection.begin(Command::new("IDLE")).await?));
         }
+        Self::poll(connection).await
+    }
+
+    /// Begins again before the server closes the connection. A refused IDLE is no error: the user waits already.
+    async fn renew(self, connection: &mut ImapConnection) -> Result<Self, CallError> {
+        if let Self::Polled = self {
+            return Self::poll(connection).await;
+        }
+        self.end(connection).await?;
+        match Self::begin(connection).await {
+            Err(error) if error.session == Session::Kept => Ok(Self::Polled),
+            begun => begun,
+        }
+    }
+
+    async fn poll(connection: &mut ImapConnection) -> Result<Self, CallError> {
         connection.call(&mut CallCount::default(), Command::new("NOOP")).await?;
         Ok(Self::Polled)
     }
@@ -89,8 +111,7 @@ async fn wait(
                 connection.read_arrived().await?;
             }
             () = &mut renewal => {
-                idle.end(&mut connection).await?;
-                idle = Idle::begin(&mut connection).await?;
+                idle = idle.renew(&mut connection).await?;
                 renewal.set(sleep(RENEWAL));
             }
         }

@@ -63,12 +63,20 @@ impl ImapSession {
         }
     }
 
-    /// Begins to wait for new mail.
+    /// Begins to wait for new mail. After an error the user does not wait, and the connection is used again.
     pub(super) async fn begin_waiting(&mut self) -> Result<(), CallError> {
-        if let State::Ready(connection) = std::mem::replace(&mut self.state, State::Closed) {
-            self.state = State::Waiting(Waiting::begin(connection).await?);
+        let State::Ready(connection) = std::mem::replace(&mut self.state, State::Closed) else { return Ok(()) };
+        match Waiting::begin(connection).await {
+            Ok(waiting) => {
+                self.state = State::Waiting(waiting);
+                Ok(())
+            }
+            Err(failed) => {
+                let (connection, error) = *failed;
+                self.state = State::Ready(connection);
+                Err(error)
+            }
         }
-        Ok(())
     }
 
     /// Logs out, and closes the connection.

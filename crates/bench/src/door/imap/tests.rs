@@ -303,8 +303,23 @@ async fn answers_go_to_the_sender_and_copies_are_saved() {
     submission.finish().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn idling_is_renewed_before_the_server_loses_patience() {
+#[tokio::test]
+async fn a_refused_idle_keeps_the_connection() {
+    let wait = "{ verb = \"wait\" }, { verb = \"poll\" }";
+    let server = logged_in(MODERN)
+        .turn("SELECT", SELECTED)
+        .turn("IDLE", "TAG NO [LIMIT] too many wait")
+        .turn("NOOP", "TAG OK done");
+    let (results, received) = dialogue(vec![server], wait).await;
+    assert_eq!(results[1..], [failed("no-limit", Session::Kept), performed(1)], "{received:#?}");
+    let server = logged_in(MODERN).turn("SELECT", SELECTED).turn("IDLE", "* BYE bye");
+    let (results, received) = dialogue(vec![server], "{ verb = \"wait\" }").await;
+    assert_eq!(results[1..], [failed("connection", Session::Lost)], "{received:#?}");
+}
+
+/// Plays a server that answers IDLE the first time, and each further time with `renewed`, and waits for so many
+/// renewals and a half. Returns the lines that the server has received, and in which minute.
+async fn idle_for(renewals: u32, renewed: &'static str) -> Vec<(String, u64)> {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     let (near, far) = tokio::io::duplex(1 << 12);
     let begun = tokio::time::Instant::now();
@@ -317,9 +332,13 @@ async fn idling_is_renewed_before_the_server_loses_patience() {
         while far.read_line(&mut line).await.is_ok_and(|length| length > 0) {
             received.push((line.trim_end().to_owned(), begun.elapsed().as_secs() / 60));
             let answer = match line.trim_end().split_once(' ') {
-                Some((word, _)) => {
+                Some((word, command)) => {
                     word.clone_into(&mut tag);
-                    "+ idling\r\n* 5 EXISTS\r\n".to_owned()
+                    match (command, received.len()) {
+                        ("IDLE", 1) => "+ idling\r\n* 5 EXISTS\r\n".to_owned(),
+                        ("IDLE", _) => renewed.replace("TAG", word),
+                        _ => format!("{word} OK done\r\n"),
+                    }
                 }
                 None => format!("{tag} OK done\r\n"),
             };
@@ -330,12 +349,24 @@ async fn idling_is_renewed_before_the_server_loses_patience() {
     });
     let connection = ImapConnection::greeted(LineConnection::over(near)).await.expect("a greeting");
     let waiting = idling::Waiting::begin(connection).await.expect("it waits");
-    let time = idling::RENEWAL * 3 / 2;
+    let time = idling::RENEWAL * renewals + idling::RENEWAL / 2;
     tokio::time::timeout(time, std::future::pending::<()>()).await.expect_err("the time passes");
     let connection = waiting.end().await.expect("the connection");
     drop(connection);
-    let received = server.await.expect("no panic");
+    server.await.expect("no panic")
+}
+
+#[tokio::test(start_paused = true)]
+async fn idling_is_renewed_before_the_server_loses_patience() {
+    let received = idle_for(1, "+ idling\r\n").await;
     let expected = [("d1 IDLE", 0), ("DONE", 25), ("d2 IDLE", 25), ("DONE", 37)];
+    assert_eq!(received, expected.map(|(line, minute)| (line.to_owned(), minute)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_renew_idle_is_polled() {
+    let received = idle_for(2, "TAG NO [LIMIT] too many wait\r\n").await;
+    let expected = [("d1 IDLE", 0), ("DONE", 25), ("d2 IDLE", 25), ("d3 NOOP", 50)];
     assert_eq!(received, expected.map(|(line, minute)| (line.to_owned(), minute)));
 }
 
