@@ -8,6 +8,7 @@ use client::v1;
 use super::session::{CallCount, CallError, Session};
 use super::skeleton::ContentId;
 use super::{DONE, StepContext, StepResult};
+use crate::door::call::MALFORMED_CODE;
 use crate::workload::action::PullMethod;
 
 /// Maximum number of notes that are requested with one call, and of their bytes if there are several.
@@ -17,6 +18,9 @@ const CALL_BYTES_MAX: u64 = 4 << 20;
 const CONTENTS_MAX: usize = 10_000;
 /// Maximum number of pages of a list of changes. One that has more does not come to an end.
 const PAGES_MAX: usize = 100_000;
+
+/// Maximum number of messages of a reply for each note that was requested. A large note comes in several parts.
+const MESSAGES_PER_NOTE_MAX: usize = 10_000;
 
 /// A list of changes while it is read.
 #[derive(Debug, Default)]
@@ -51,7 +55,7 @@ impl ChangeList {
         let page = session.call(count, session.client().replication().list_changed_notes(request)).await?;
         self.pages += 1;
         if self.pages > PAGES_MAX {
-            return Err(CallError::kept("malformed", "the list of changes does not come to an end"));
+            return Err(CallError::kept(MALFORMED_CODE, "the list of changes does not come to an end"));
         }
         self.is_over = page.last;
         if page.last {
@@ -76,10 +80,43 @@ pub(super) struct Received {
     contents: HashSet<ContentId>,
     /// The UNIDs of notes that are stubs of deletions, of the last call.
     pub(super) deleted: Vec<Vec<u8>>,
-    /// The number of notes that the last call may still send.
-    left: usize,
+    requested: RequestedNotes,
+}
+
+/// What a server may still send of the notes that a call has requested, so that a reply comes to an end.
+#[derive(Debug, Default)]
+pub(super) struct RequestedNotes {
+    notes_left: usize,
+    messages_left: usize,
     /// The UNID of the note that was sent last, which may have several parts.
     last: Vec<u8>,
+}
+
+impl RequestedNotes {
+    /// Creates the limit of a call that requests so many notes. There may be a message without notes besides.
+    pub(super) fn new(notes: usize) -> Self {
+        let messages_left = notes.saturating_mul(MESSAGES_PER_NOTE_MAX).saturating_add(1);
+        Self { notes_left: notes, messages_left, last: Vec::new() }
+    }
+
+    /// Counts a message of the reply. Fails with the code `malformed` if there are too many.
+    pub(super) fn take_message(&mut self) -> Result<(), CallError> {
+        let endless = || CallError::kept(MALFORMED_CODE, "the reply with notes does not come to an end");
+        self.messages_left = self.messages_left.checked_sub(1).ok_or_else(endless)?;
+        Ok(())
+    }
+
+    /// Counts a note. Returns `false` for a further part of the note before. Fails with the code `malformed` if the
+    /// call has requested fewer.
+    pub(super) fn take_note(&mut self, unid: &[u8]) -> Result<bool, CallError> {
+        if unid == self.last {
+            return Ok(false);
+        }
+        let too_many = || CallError::kept(MALFORMED_CODE, "the server sends more notes than were requested");
+        self.notes_left = self.notes_left.checked_sub(1).ok_or_else(too_many)?;
+        self.last = unid.to_vec();
+        Ok(true)
+    }
 }
 
 impl StepContext<'_> {
@@ -124,6 +161,7 @@ impl StepContext<'_> {
         let mut wanted = Vec::new();
         received.begin_call(notes.len());
         while let Some(reply) = replies.message().await.map_err(|status| self.session.failed(&status))? {
+            received.requested.take_message()?;
             for note in reply.notes {
                 received.add(&note, &mut wanted)?;
             }
@@ -137,8 +175,7 @@ impl Received {
     /// Begins a call that requests so many notes.
     fn begin_call(&mut self, notes: usize) {
         self.deleted.clear();
-        self.last.clear();
-        self.left = notes;
+        self.requested = RequestedNotes::new(notes);
     }
 
     /// Adds the contents of a note to those that are wanted. Only the first part of a note states them.
@@ -146,12 +183,9 @@ impl Received {
     /// Fails with the code `malformed` if there are more notes than the call has requested.
     fn add(&mut self, note: &v1::ReplicaNote, wanted: &mut Vec<([u8; 16], ContentId)>) -> Result<(), CallError> {
         let Ok(unid) = <[u8; 16]>::try_from(&note.unid[..]) else { return Ok(()) };
-        if note.unid == self.last {
+        if !self.requested.take_note(&unid)? {
             return Ok(());
         }
-        let too_many = || CallError::kept("malformed", "the server sends more notes than were requested");
-        self.left = self.left.checked_sub(1).ok_or_else(too_many)?;
-        self.last.clone_from(&note.unid);
         if note.deleted {
             self.deleted.push(note.unid.clone());
         }
@@ -210,6 +244,17 @@ mod tests {
         assert_eq!(lengths(&[CALL_BYTES_MAX / 2; 3], 250), [2, 1]);
         assert_eq!(lengths(&[u64::MAX, 1, u64::MAX], 250), [1, 1, 1]);
         assert!(lengths(&[], 250).is_empty());
+    }
+
+    #[test]
+    fn a_reply_comes_to_an_end() {
+        let mut requested = RequestedNotes::new(2);
+        let taken: Vec<_> = [[1], [1], [2], [2]].iter().map(|unid| requested.take_note(unid)).collect();
+        assert_eq!(taken, [Ok(true), Ok(false), Ok(true), Ok(false)]);
+        assert_eq!(requested.take_note(&[1]).expect_err("a third note").code, "malformed");
+        let messages_max = 2 * MESSAGES_PER_NOTE_MAX + 1;
+        assert!((0..messages_max).all(|_| requested.take_message().is_ok()));
+        assert_eq!(requested.take_message().expect_err("an endless reply").code, "malformed");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use client::{Streaming, v1};
 
 use super::StepContext;
+use super::exchange::RequestedNotes;
 use super::memory::ReadDocument;
 use super::session::CallError;
 use super::skeleton::{ContentId, PARTS_MAX, parts_of_note};
@@ -62,7 +63,8 @@ impl StepContext<'_> {
         Ok(())
     }
 
-    /// Replaces the parts of documents by those that their notes for replication have.
+    /// Replaces the parts of documents by those that their notes for replication have. A server that sends more notes
+    /// than it was asked for is not listened to any longer.
     pub(super) async fn find_hashes(
         &mut self,
         documents: &mut [&mut ReadDocument],
@@ -75,8 +77,11 @@ impl StepContext<'_> {
         };
         let mut stub = self.session.client().replication();
         let mut replies = self.session.call(self.count, stub.read_replica_notes(request)).await?;
+        let mut requested = RequestedNotes::new(unids.len());
         while let Some(reply) = replies.message().await.map_err(|status| self.session.failed(&status))? {
+            requested.take_message()?;
             for note in reply.notes {
+                requested.take_note(&note.unid)?;
                 let document = documents.iter_mut().find(|document| document.row.unid[..] == note.unid[..]);
                 let Some(document) = document else { continue };
                 let parts = parts_of_note(&note.items);

@@ -10,7 +10,7 @@ use client::v1;
 use client::v1::state_value::Name;
 use client::v1::value::Kind;
 
-use super::exchange::{ChangeList, Received, parts_of_changes};
+use super::exchange::{ChangeList, Received, RequestedNotes, parts_of_changes};
 use super::items::{INBOX, summary_item, text_item};
 use super::local_replica::{AddedDocument, Change, ChangeKind, KnownDocument, LocalReplica, SEEN};
 use super::replica_notes::{Revision, content_id, first_refusal, first_version, next_version};
@@ -202,7 +202,9 @@ impl StepContext<'_> {
         let mut stub = self.session.client().replication();
         let mut replies = self.session.call(self.count, stub.read_replica_notes(request)).await?;
         let mut read = None;
+        let mut requested = RequestedNotes::new(1);
         while let Some(reply) = replies.message().await.map_err(|status| self.session.failed(&status))? {
+            requested.take_message()?;
             read = read.or(reply.notes.into_iter().next());
         }
         Ok(read.filter(|note| !note.deleted && !note.unsent))
