@@ -1,8 +1,11 @@
 //! Calls that failed, the calls of a step as the doors count them, and what becomes of a step.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use super::{Reply, Session, StepError};
+use tokio::time::timeout;
+
+use super::{Reply, Session, StepError, TIMEOUT};
 
 /// The code of a connection that cannot be opened.
 pub const CONNECT_CODE: &str = "connect";
@@ -53,6 +56,15 @@ impl CallError {
         let CallCount { calls, reopened } = count;
         StepError { code: self.code, text: self.text, calls, reopened, session: self.session }
     }
+}
+
+/// Waits for a call that belongs to no step until its time limit has passed.
+pub(super) async fn limited<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    let no_answer = || Err(CallError::lost(TIMEOUT, format!("no answer within {limit:?}")));
+    timeout(limit, call).await.unwrap_or_else(|_| no_answer())
 }
 
 /// The error of a call that belongs to no step.

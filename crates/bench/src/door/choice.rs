@@ -103,7 +103,8 @@ impl DoorSettings {
         }
     }
 
-    /// Adds messages to the inbox of a user, in order, and creates the mail file if there is none.
+    /// Adds messages to the inbox of a user, in order, and creates the mail file if there is none. Each call has a time
+    /// limit: that of the connection over the native protocol, otherwise this one.
     ///
     /// # Errors
     ///
@@ -112,12 +113,13 @@ impl DoorSettings {
         &self,
         user: u64,
         memos: impl Iterator<Item = StoredMemo> + Send,
+        time_limit: Duration,
     ) -> Result<(), StepError> {
         match self {
             Self::Native(settings) => native::filling::fill_mail_file(settings, user, memos).await,
-            Self::Imap(settings) => imap::filling::fill_mail_file(settings, user, memos).await,
-            Self::Jmap(settings) => jmap::filling::fill_mail_file(settings, user, memos).await,
-            Self::Lite(settings) => lite::fill_mail_file(settings, user, memos).await,
+            Self::Imap(settings) => imap::filling::fill_mail_file(settings, user, memos, time_limit).await,
+            Self::Jmap(settings) => jmap::filling::fill_mail_file(settings, user, memos, time_limit).await,
+            Self::Lite(settings) => lite::fill_mail_file(settings, user, memos, time_limit).await,
         }
     }
 }

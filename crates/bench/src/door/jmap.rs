@@ -26,12 +26,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
-use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
+use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult, limited};
 use super::http::origin::Origin;
 use super::native::NativeSettings;
-use super::{Door, Reply, StepError, TIMEOUT};
+use super::{Door, Reply, StepError};
 use crate::plan::steps::PlanAction;
 use crate::population::people::UserNames;
 use crate::workload::action::Action;
@@ -81,12 +79,6 @@ pub async fn missing_verbs(
         Err(error) => return Err(error.into_step_error(count)),
     }
     Ok(missing)
-}
-
-/// Waits for a call until its time limit has passed.
-async fn limited<T>(limit: Duration, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
-    let no_answer = || Err(CallError::lost(TIMEOUT, format!("no answer within {limit:?}")));
-    timeout(limit, call).await.unwrap_or_else(|_| no_answer())
 }
 
 /// What the doors of all users share.

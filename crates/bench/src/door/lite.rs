@@ -22,6 +22,7 @@ mod writing;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
 use super::http::origin::Origin;
@@ -69,7 +70,7 @@ impl fmt::Debug for LiteSettings {
     }
 }
 
-/// Fills a mail file over JMAP: the pages of the web mail import no messages.
+/// Fills a mail file over JMAP: the pages of the web mail import no messages. Each call has a time limit.
 ///
 /// # Errors
 ///
@@ -78,9 +79,10 @@ pub async fn fill_mail_file(
     settings: &LiteSettings,
     user: u64,
     memos: impl Iterator<Item = StoredMemo> + Send,
+    time_limit: Duration,
 ) -> Result<(), StepError> {
     if let Some(filler) = &settings.filler {
-        return fill_over_jmap(filler, user, memos).await;
+        return fill_over_jmap(filler, user, memos, time_limit).await;
     }
     if memos.count() == 0 {
         return Ok(());

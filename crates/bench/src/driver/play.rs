@@ -197,7 +197,7 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
     });
     let progress = Arc::new(FillProgress::default());
     let line = || format!("{} of {} mail files are filled", progress.filled(), files.masters);
-    report_while(fill(settings, files, &progress), || report(&line())).await?;
+    report_while(fill(settings, files, run.options.time_limit, &progress), || report(&line())).await?;
     populate_databases(run, settings, report).await
 }
 

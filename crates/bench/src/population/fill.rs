@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -47,13 +48,18 @@ impl FillError {
     }
 }
 
-/// Fills the mail files that are no copies, several at the same time. The tasks are owned by this function, and end
-/// with it.
+/// Fills the mail files that are no copies, several at the same time. Each call has a time limit. The tasks are owned
+/// by this function, and end with it.
 ///
 /// # Errors
 ///
 /// The first error. The mail files are then filled in part.
-pub async fn fill(settings: &DoorSettings, files: &MailFiles, progress: &Arc<FillProgress>) -> Result<(), FillError> {
+pub async fn fill(
+    settings: &DoorSettings,
+    files: &MailFiles,
+    time_limit: Duration,
+    progress: &Arc<FillProgress>,
+) -> Result<(), FillError> {
     let mut tasks = JoinSet::new();
     for filler in 0..FILLERS.min(files.masters) {
         let settings = settings.clone();
@@ -63,7 +69,7 @@ pub async fn fill(settings: &DoorSettings, files: &MailFiles, progress: &Arc<Fil
             for user in (1..=files.masters).skip(filler as usize).step_by(FILLERS as usize) {
                 let memos = files.memos(user);
                 let failed = |error| FillError::of_mail_file(user, error);
-                settings.fill_mail_file(user, memos).await.map_err(failed)?;
+                settings.fill_mail_file(user, memos, time_limit).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

@@ -11,9 +11,10 @@ use tokio::time::{Instant, sleep};
 use super::ImapSettings;
 use super::connection::{Command, ImapConnection, Selected};
 use super::folders::INBOX;
+use super::response::StatusResponse;
 use super::session;
 use crate::door::StepError;
-use crate::door::call::{CallCount, CallError};
+use crate::door::call::{CallCount, CallError, limited};
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::door::smtp::{Dialect, Envelope};
 use crate::population::memos::StoredMemo;
@@ -28,7 +29,8 @@ const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(120);
 /// The time between two looks at the inbox.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Adds messages to the inbox of a user, in order. Those that are there already stay.
+/// Adds messages to the inbox of a user, in order. Those that are there already stay. Each call has a time limit, and
+/// so has each delivery of a message.
 ///
 /// # Errors
 ///
@@ -37,27 +39,20 @@ pub async fn fill_mail_file(
     settings: &ImapSettings,
     user: u64,
     memos: impl Iterator<Item = StoredMemo> + Send,
+    time_limit: Duration,
 ) -> Result<(), StepError> {
     let mut count = CallCount::default();
-    let filled = fill(settings, user, memos, &mut count).await;
-    filled.map_err(|error: CallError| error.into_step_error(count))
-}
-
-async fn fill(
-    settings: &ImapSettings,
-    user: u64,
-    memos: impl Iterator<Item = StoredMemo> + Send,
-    count: &mut CallCount,
-) -> Result<(), CallError> {
-    let mut connection = session::log_in(settings, user, count).await?;
-    let mut filling = Filling { settings, address: settings.names.address(user), connection: &mut connection, count };
-    match settings.delivery.as_ref().filter(|pool| pool.dialect() == Dialect::Lmtp) {
-        Some(pool) => filling.deliver_all(pool, memos).await?,
-        None => filling.append_all(memos).await?,
-    }
+    let connection = limited(time_limit, session::log_in(settings, user, &mut count)).await;
+    let connection = connection.map_err(|error| error.into_step_error(count))?;
+    let mut filling = Filling { settings, address: settings.names.address(user), connection, count, time_limit };
+    let filled = match settings.delivery.as_ref().filter(|pool| pool.dialect() == Dialect::Lmtp) {
+        Some(pool) => filling.deliver_all(pool, memos).await,
+        None => filling.append_all(memos).await,
+    };
+    filled.map_err(|error| error.into_step_error(filling.count))?;
     // The server may close the connection before its last response.
-    let _ = connection.call(count, Command::new("LOGOUT")).await;
-    connection.close().await;
+    let _ = filling.call(Command::new("LOGOUT")).await;
+    filling.connection.close().await;
     Ok(())
 }
 
@@ -65,8 +60,9 @@ async fn fill(
 struct Filling<'a> {
     settings: &'a ImapSettings,
     address: String,
-    connection: &'a mut ImapConnection,
-    count: &'a mut CallCount,
+    connection: ImapConnection,
+    count: CallCount,
+    time_limit: Duration,
 }
 
 impl Filling<'_> {
@@ -86,7 +82,8 @@ impl Filling<'_> {
         let mut read = NumberSets::default();
         for memo in memos {
             let envelope = Envelope { from: self.settings.names.address(memo.sender), to: vec![self.address.clone()] };
-            pool.deliver(self.count, &envelope, &self.message(&memo)).await?;
+            let message = self.message(&memo);
+            limited(self.time_limit, pool.deliver(&mut self.count, &envelope, &message)).await?;
             last += 1;
             if !memo.is_unread {
                 read.add(last);
@@ -95,7 +92,7 @@ impl Filling<'_> {
         self.wait_for_messages(last).await?;
         for set in read.sets {
             let command = Command::new("STORE").words(&format!("{set} +FLAGS.SILENT (\\Seen)"));
-            self.connection.call(self.count, command).await?;
+            self.call(command).await?;
         }
         Ok(())
     }
@@ -119,7 +116,7 @@ impl Filling<'_> {
         for (is_unread, message) in messages {
             command = command.words(if is_unread { "()" } else { "(\\Seen)" }).literal(message);
         }
-        self.connection.call(self.count, command).await?;
+        self.call(command).await?;
         Ok(())
     }
 
@@ -130,8 +127,12 @@ impl Filling<'_> {
 
     async fn select_inbox(&mut self) -> Result<(), CallError> {
         self.connection.selected = Some(Selected { name: INBOX.into(), exists: 0, uid_validity: 0 });
-        self.connection.call(self.count, Command::new("SELECT").string(INBOX)).await?;
+        self.call(Command::new("SELECT").string(INBOX)).await?;
         Ok(())
+    }
+
+    async fn call(&mut self, command: Command) -> Result<StatusResponse, CallError> {
+        limited(self.time_limit, self.connection.call(&mut self.count, command)).await
     }
 
     fn exists(&self) -> u32 {
@@ -142,7 +143,7 @@ impl Filling<'_> {
     async fn wait_for_messages(&mut self, messages: u32) -> Result<(), CallError> {
         let deadline = Instant::now() + ARRIVAL_TIME_MAX;
         loop {
-            self.connection.call(self.count, Command::new("NOOP")).await?;
+            self.call(Command::new("NOOP")).await?;
             let exists = self.exists();
             if exists >= messages {
                 return Ok(());

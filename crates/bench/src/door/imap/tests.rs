@@ -1,6 +1,8 @@
 //! Tests of the door: dialogues with servers that offer much or little, that refuse, that close connections, and that
 //! are hostile.
 
+use std::time::Duration;
+
 use client::Traffic;
 
 use super::filling::fill_mail_file;
@@ -87,6 +89,9 @@ fn failed(code: &str, session: Session) -> Result<Reply, (String, Session)> {
 
 const SELECTED: &str = "* 3 EXISTS|* OK [UIDVALIDITY 7] valid|TAG OK [READ-WRITE] selected";
 const ROWS: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (FLAGS (\\Seen) UID 13)|TAG OK done";
+
+/// The time limit of calls that fill mail files.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The flags of both rows.
 const STORED: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (UID 13 FLAGS ())|TAG OK done";
@@ -407,7 +412,7 @@ async fn mail_files_are_filled_over_lmtp_and_marked() {
     let lmtp = ScriptedServer::start(vec![delivery]).await;
     let pool = DeliveryPool::new(lmtp.place.clone(), Dialect::Lmtp);
     let settings = settings(&imap.place, None, Some(pool));
-    fill_mail_file(&settings, 1, files.memos(1)).await.expect("it is filled");
+    fill_mail_file(&settings, 1, files.memos(1), TIME_LIMIT).await.expect("it is filled");
     let received = imap.finish().await;
     let numbers: Vec<String> = read.iter().map(u32::to_string).collect();
     let store = format!("STORE {} +FLAGS.SILENT (\\Seen)", numbers.join(","));
@@ -425,10 +430,19 @@ async fn mail_files_are_filled_with_several_messages_a_command() {
         .turn("LOGOUT", "* BYE|TAG OK done");
     let imap = ScriptedServer::start(vec![imap]).await;
     let settings = settings(&imap.place, None, None);
-    fill_mail_file(&settings, 1, files.memos(1)).await.expect("it is filled");
+    fill_mail_file(&settings, 1, files.memos(1), TIME_LIMIT).await.expect("it is filled");
     let received = imap.finish().await;
     let appended = received[3..5].iter().map(|command| command.matches("\nDate: ").count());
     assert_eq!(appended.collect::<Vec<_>>(), [20, 5], "{received:#?}");
     let seen = received[3..5].iter().map(|command| command.matches("(\\Seen) {").count()).sum::<usize>();
     assert_eq!(seen, files.memos(1).filter(|memo| !memo.is_unread).count());
+}
+
+#[tokio::test]
+async fn filling_does_not_wait_for_a_silent_server() {
+    let silent = logged_in("IMAP4rev1").turn("APPEND \"INBOX\" (", "").silence();
+    let imap = ScriptedServer::start(vec![silent]).await;
+    let settings = settings(&imap.place, None, None);
+    let error = fill_mail_file(&settings, 1, mail_files(1).memos(1), TIME_LIMIT).await.expect_err("no answer");
+    assert_eq!((&*error.code, error.session, error.calls), ("timeout", Session::Lost, 4));
 }

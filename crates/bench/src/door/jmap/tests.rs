@@ -271,10 +271,8 @@ async fn what_the_server_does_not_have_is_an_error() {
     assert_eq!(lines, ["send unsupported Kept: ", "lookup unsupported Kept: ", "wait unsupported Kept: "]);
 }
 
-#[tokio::test]
-async fn mail_files_are_filled_by_imports() {
-    let server = FakeServer::start(answer).await;
-    let files = MailFiles {
+fn mail_files() -> MailFiles {
+    MailFiles {
         seed: 1,
         users: 20,
         documents: 4,
@@ -284,9 +282,15 @@ async fn mail_files_are_filled_by_imports() {
         purpose: Purpose::Document,
         masters: 20,
         own: Share::ALL,
-    };
+    }
+}
+
+#[tokio::test]
+async fn mail_files_are_filled_by_imports() {
+    let server = FakeServer::start(answer).await;
+    let files = mail_files();
     let memos: Vec<StoredMemo> = files.memos(1).collect();
-    filling::fill_mail_file(&settings(&server), 1, memos.clone().into_iter()).await.expect("filled");
+    filling::fill_mail_file(&settings(&server), 1, memos.clone().into_iter(), TIME_LIMIT).await.expect("filled");
     let requests: Vec<String> = server.seen().iter().skip(2).map(summary).collect();
     let upload = "/upload/A1/";
     assert_eq!(requests, ["Mailbox/get", upload, upload, upload, "Email/import", upload, "Email/import"]);
@@ -298,4 +302,14 @@ async fn mail_files_are_filled_by_imports() {
     assert_eq!(read, memos[..3].iter().map(|memo| !memo.is_unread).collect::<Vec<_>>());
     assert!(emails.values().all(|email| email["mailboxIds"] == json!({ "m1": true })));
     assert!(emails["0"]["receivedAt"].as_str() < emails["1"]["receivedAt"].as_str(), "{emails:?}");
+}
+
+#[tokio::test]
+async fn filling_does_not_wait_for_a_silent_server() {
+    let silent = |seen: &Seen| if seen.target.starts_with("/upload/") { Answer::Silence } else { answer(seen) };
+    let server = FakeServer::start(silent).await;
+    let filled = filling::fill_mail_file(&settings(&server), 1, mail_files().memos(1), TIME_LIMIT).await;
+    let error = filled.expect_err("no answer");
+    assert_eq!((&*error.code, error.session), ("timeout", Session::Lost));
+    assert_eq!(error.calls as usize, server.seen().len());
 }

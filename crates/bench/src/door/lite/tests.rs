@@ -295,8 +295,8 @@ async fn mail_files_are_not_filled_without_jmap() {
         masters: 20,
         own: Share::ALL,
     };
-    let error = fill_mail_file(&settings(&server), 1, files(1).memos(1)).await.expect_err("no filler");
+    let error = fill_mail_file(&settings(&server), 1, files(1).memos(1), Duration::ZERO).await.expect_err("no filler");
     assert_eq!(&*error.code, "not-offered");
-    fill_mail_file(&settings(&server), 1, files(0).memos(1)).await.expect("nothing to fill");
+    fill_mail_file(&settings(&server), 1, files(0).memos(1), Duration::ZERO).await.expect("nothing to fill");
     assert!(server.seen().is_empty());
 }

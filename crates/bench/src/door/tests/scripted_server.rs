@@ -8,11 +8,12 @@ use tokio::task::JoinHandle;
 use crate::door::line_connection::Place;
 
 /// A connection of a script: the greeting, then the beginning of each command and its answer, in which `TAG` is the tag
-/// of the command. The server closes the connection at the end.
+/// of the command. The server closes the connection at the end, unless it falls silent.
 #[derive(Debug, Clone)]
 pub struct Dialogue {
     greeting: &'static str,
     turns: Vec<Turn>,
+    falls_silent: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -26,13 +27,19 @@ struct Turn {
 impl Dialogue {
     /// Creates a connection with a greeting, which lacks the end of its line.
     pub fn new(greeting: &'static str) -> Self {
-        Self { greeting, turns: Vec::new() }
+        Self { greeting, turns: Vec::new(), falls_silent: false }
     }
 
     /// Adds a command and its answer. Lines of the answer are separated by `|`.
     pub fn turn(mut self, command: &str, answer: &str) -> Self {
         let answer = if answer.is_empty() { String::new() } else { answer.replace('|', "\r\n") + "\r\n" };
         self.turns.push(Turn { expected: command.to_owned(), answer, is_message: false });
+        self
+    }
+
+    /// Keeps the connection at the end without another answer, and pauses the clock, so that time limits pass at once.
+    pub fn silence(mut self) -> Self {
+        self.falls_silent = true;
         self
     }
 
@@ -115,6 +122,10 @@ async fn follow(mut socket: TcpStream, dialogue: Dialogue, received: &mut Vec<St
         assert!(command.starts_with(&expected), "{command:?} instead of {expected:?}");
         received.push(command);
         writer.write_all(answer.replace("TAG", &tag).as_bytes()).await.expect("the client reads");
+    }
+    if dialogue.falls_silent {
+        tokio::time::pause();
+        std::future::pending::<()>().await;
     }
 }
 

@@ -58,6 +58,8 @@ pub enum Answer {
     Bytes(Vec<u8>),
     /// The connection is closed.
     Close,
+    /// No answer comes. The clock is paused, so that time limits pass at once.
+    Silence,
 }
 
 impl Answer {
@@ -249,6 +251,10 @@ async fn send(stream: &mut BufReader<TlsStream<TcpStream>>, answer: Answer) -> b
     let stream = stream.get_mut();
     let (bytes, is_kept) = match answer {
         Answer::Close => return false,
+        Answer::Silence => {
+            tokio::time::pause();
+            return std::future::pending().await;
+        }
         Answer::Bytes(bytes) => (bytes, false),
         Answer::Endless => {
             let piece = [b"4000\r\n".to_vec(), vec![b'x'; 0x4000], b"\r\n".to_vec()].concat();
