@@ -37,6 +37,12 @@ impl<R: Clone + PartialEq> KnownRows<R> {
         self.newest.truncate(ROWS_MAX);
     }
 
+    /// Replaces the documents that the user has added, where they are found again.
+    pub(super) fn set_own(&mut self, rows: Vec<R>) {
+        self.own = rows.into();
+        self.own.truncate(ROWS_MAX);
+    }
+
     /// Adds a document that the user has added. The oldest one is forgotten if there are too many.
     pub(super) fn add_own(&mut self, row: R) {
         if self.own.len() == ROWS_MAX {
@@ -103,5 +109,7 @@ mod tests {
         (0..2_000).for_each(|row| rows.add_own(row));
         assert_eq!((rows.screen.len(), rows.newest.len(), rows.own.len()), (ROWS_MAX, ROWS_MAX, ROWS_MAX));
         assert_eq!(rows.pick(Document::Own, DocumentFraction::from_bits(0), 0, None), Some(1_000));
+        rows.set_own((5_000..9_000).collect());
+        assert_eq!(rows.pick(Document::Own, DocumentFraction::from_bits(u32::MAX), 0, None), Some(5_999));
     }
 }

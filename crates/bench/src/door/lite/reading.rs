@@ -17,6 +17,8 @@ use crate::workload::action::{Action, Document, Position};
 const PART: &str = "/part/";
 /// The name by which steps call the inbox.
 const INBOX: &str = "INBOX";
+/// The folder with drafts.
+const DRAFTS: &str = "Drafts";
 
 impl StepContext<'_> {
     /// Shows the page of folders.
@@ -108,13 +110,17 @@ impl StepContext<'_> {
         Ok(DONE)
     }
 
-    /// Returns the message of the step. The newest ones are those on the first page of the open list.
+    /// Returns the message of the step. The newest ones are those on the first page of the open list, and the user's
+    /// own ones are its drafts on the first page of their folder.
     pub(super) async fn document(&mut self, of: Document) -> Result<Option<ListRow>, CallError> {
         let repetition = self.action.repetition();
         if of == Document::Newest && repetition == 0 {
             let first = self.first_page();
             let rows = self.show_list(&first).await?;
             self.memory.rows.set_newest(rows);
+        }
+        if of == Document::Own {
+            self.find_drafts().await?;
         }
         let last = self.memory.last.as_ref().map(|last| &last.row);
         Ok(self.memory.rows.pick(of, self.action.document_fraction(), repetition, last))
@@ -148,6 +154,18 @@ impl StepContext<'_> {
         let LoadedPage { page, target } = self.session.visit(self.count, &folders).await?;
         let link = folder_link(&page, name).and_then(|href| self.session.resolve(&target, href));
         link.ok_or_else(|| CallError::kept("not-found", format!("there is no folder {name}")))
+    }
+
+    /// Shows the folder with drafts, and finds those that the user has saved, if there are any.
+    async fn find_drafts(&mut self) -> Result<(), CallError> {
+        if !self.memory.has_drafts() {
+            return Ok(());
+        }
+        let folder = self.folder(DRAFTS).await?;
+        let mut rows = self.show_list(&folder).await?;
+        rows.retain(|row| self.memory.has_draft(row));
+        self.memory.rows.set_own(rows);
+        Ok(())
     }
 
     async fn show_list(&mut self, target: &str) -> Result<Vec<ListRow>, CallError> {

@@ -75,14 +75,22 @@ fn answer(seen: &Seen) -> Answer {
         ),
         ("POST", "/in") => Answer::redirection(303, "/in"),
         ("GET", "/folders") => page(
-            "<table><tr><td><a href=/done>Done</a></tr></table><form method=post action=/folders><input name=name>\
+            "<table><tr><td><a href=/done>Done</a></tr><tr><td><a href=/drafts>Drafts</a></tr></table><form method=post action=/folders><input name=name>\
              <button name=do value=create>Create</button></form>",
         ),
         ("POST", "/folders") => Answer::redirection(303, "/folders"),
         ("GET", target) if target.starts_with("/search") => page("<form action=/search><input name=q></form>"),
         ("GET", target) if target.starts_with("/write") => page(COMPOSER),
         ("POST", "/write") if seen.text().contains("send\r\n") => Answer::redirection(303, "/in"),
+        ("POST", "/write") if seen.text().contains("save\r\n") => Answer::redirection(303, "/write?draft=9&done=saved"),
         ("POST", "/write") => page(COMPOSER),
+        ("GET", "/drafts") => page(
+            "<form method=post action=/drafts><table><tr><td><input type=checkbox name=uid value=99>\
+             <td><a href='/write?draft=99'>Of another program</a></tr><tr><td><input type=checkbox name=uid value=9>\
+             <td><a href='/write?draft=9'>Saved</a></tr></table><button name=do value=delete>Delete</button>\
+             <select name=to><option value=7>Done</option></select><button name=do value=move>Move</button></form>",
+        ),
+        ("POST", "/drafts") => Answer::redirection(303, "/drafts"),
         ("GET", "/done") => list(3, ""),
         _ => Answer::page(404, "<title>Not found</title>"),
     }
@@ -156,7 +164,14 @@ async fn messages_are_written_in_the_composer() {
     let steps = r#"{ verb = "open_view" }, { verb = "read" }, { verb = "reply", bytes = 10 },
         { verb = "send", recipients = 2, profile = "p" }, { verb = "add", bytes = 10 }"#;
     let lines = performed(&server, &mut door, steps).await;
-    assert_eq!(lines[2..], ["reply: /write?reply=1 !/write /in", "send: /write !/write /in", "add: /write !/write"]);
+    assert_eq!(
+        lines[2..],
+        [
+            "reply: /write?reply=1 !/write /in",
+            "send: /write !/write /in",
+            "add: /write !/write /write?draft=9&done=saved"
+        ]
+    );
     let sent: Vec<String> =
         server.seen().iter().filter(|seen| seen.target == "/write" && seen.method == "POST").map(Seen::text).collect();
     let has = |form: usize, field: &str, value: &str| {
@@ -175,6 +190,23 @@ async fn messages_are_written_in_the_composer() {
     has(2, "do", "save");
     let origin = server.origin.text();
     assert!(server.seen().iter().filter(|seen| seen.method == "POST").all(|seen| seen.header("origin") == origin));
+}
+
+#[tokio::test]
+async fn drafts_are_found_in_their_folder() {
+    let server = FakeServer::start(answer).await;
+    let mut door = logged_in(&server).await;
+    let steps = r#"{ verb = "delete", of = "own" }, { verb = "add", bytes = 10 }, { verb = "read", of = "own" },
+        { verb = "delete", of = "own" }, { verb = "delete", of = "own" }"#;
+    let lines = performed(&server, &mut door, steps).await;
+    let expected = [
+        "delete skipped: ",
+        "add: /write !/write /write?draft=9&done=saved",
+        "read: /folders /drafts /write?draft=9",
+        "delete: /folders /drafts !/drafts[to=7&uid=9&do=delete] /drafts",
+        "delete skipped: ",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[tokio::test]

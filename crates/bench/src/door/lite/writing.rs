@@ -35,7 +35,7 @@ impl StepContext<'_> {
     pub(super) async fn delete(&mut self, of: Document) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         self.press_for(&row, DELETE, None).await?;
-        self.forget(&row);
+        self.memory.forget(&row);
         Ok(DONE)
     }
 
@@ -48,11 +48,11 @@ impl StepContext<'_> {
             None => self.create_folder(to, &list.target).await?,
         };
         self.press_for(&row, MOVE, Some((&field, &folder))).await?;
-        self.forget(&row);
+        self.memory.forget(&row);
         Ok(DONE)
     }
 
-    /// Saves a draft. It is in the folder with drafts, and the user does not remember it.
+    /// Saves a draft, which is in the folder with drafts. The page that follows is its own.
     pub(super) async fn add(&mut self, size: &Size) -> StepResult {
         let content = self.content(size);
         let to = self.settings.names.address(self.action.user());
@@ -63,7 +63,8 @@ impl StepContext<'_> {
         filled.set("to", &to)?;
         self.write(&mut filled, content)?;
         filled.press(SAVE)?;
-        self.session.submit(self.count, filled, &target).await?;
+        let saved = self.session.submit(self.count, filled, &target).await?;
+        self.memory.add_draft(saved.target);
         Ok(DONE)
     }
 
@@ -198,11 +199,6 @@ impl StepContext<'_> {
         if answered.page.form_with_button(MOVE).is_some() {
             self.take_list(answered);
         }
-    }
-
-    fn forget(&mut self, row: &ListRow) {
-        self.memory.rows.forget(row);
-        self.memory.last.take_if(|last| last.row == *row);
     }
 }
 
