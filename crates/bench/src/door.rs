@@ -18,6 +18,7 @@ pub mod jmap;
 pub mod journal;
 pub mod line_connection;
 pub mod lite;
+pub mod mail_sending;
 mod message_head;
 pub mod native;
 mod rows;

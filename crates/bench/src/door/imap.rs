@@ -33,10 +33,9 @@ use std::sync::Arc;
 
 use super::call::{CallCount, CallError, DONE, StepOutcome, StepResult};
 use super::line_connection::Place;
-use super::smtp::delivery::DeliveryPool;
+use super::mail_sending::{Letter, MailSettings};
 use super::{Door, Reply, StepError};
 use crate::plan::steps::PlanAction;
-use crate::population::people::UserNames;
 use crate::workload::action::Action;
 use crate::workload::verb::Verb;
 use connection::ImapConnection;
@@ -59,22 +58,14 @@ pub const LEFT_OUT: &[(Verb, &str)] = &[
 pub struct ImapSettings {
     /// Where the IMAP server is.
     pub imap: Place,
-    /// Where messages are submitted; `None` if no step sends any.
-    pub submission: Option<Place>,
-    /// The connections for messages with drawn senders; `None` if the server takes none.
-    pub delivery: Option<DeliveryPool>,
-    /// The addresses of the users.
-    pub names: UserNames,
-    /// The password of all users.
-    pub password: String,
-    /// The factor by which messages are made smaller.
-    pub size_scale: f64,
+    /// Who the users are, and the services that take their messages.
+    pub mail: MailSettings,
 }
 
 /// Shows no password.
 impl fmt::Debug for ImapSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImapSettings").field("imap", &self.imap).field("names", &self.names).finish()
+        f.debug_struct("ImapSettings").field("imap", &self.imap).field("names", &self.mail.names).finish()
     }
 }
 
@@ -182,7 +173,7 @@ impl StepContext<'_> {
             (Verb::Add, Action::Add { size }) => self.add(size).await,
             (Verb::Reply, Action::Answer { of, size, copy }) => self.reply(*of, size, *copy).await,
             (Verb::Send, Action::Send { recipients, from, size, copy }) => {
-                self.send(*recipients, *from, size, *copy).await
+                self.send(Letter { recipients: *recipients, from: *from, size }, *copy).await
             }
             (verb, _) => Err(CallError::kept("not-offered", format!("the IMAP door has no {}", verb.word()))),
         }
@@ -190,6 +181,6 @@ impl StepContext<'_> {
 
     /// Returns the address of the user.
     fn address(&self) -> String {
-        self.settings.names.address(self.action.user())
+        self.settings.mail.address_of(self.action)
     }
 }

@@ -18,6 +18,7 @@ use crate::door::imap::ImapSettings;
 use crate::door::jmap::JmapSettings;
 use crate::door::line_connection::Place;
 use crate::door::lite::LiteSettings;
+use crate::door::mail_sending::MailSettings;
 use crate::door::native::NativeSettings;
 use crate::door::native::connections::Connections;
 use crate::door::smtp::Dialect;
@@ -68,18 +69,25 @@ pub fn door_settings(
                 filler,
             })))
         }
-        Door::Imap => Ok(DoorSettings::Imap(Arc::new(imap_settings(run, target, traffic)?))),
+        Door::Imap => {
+            let imap = tls_place(target, Protocol::Imap, traffic)?;
+            let mail = mail_settings(run, target, traffic)?;
+            Ok(DoorSettings::Imap(Arc::new(ImapSettings { imap, mail })))
+        }
         door => Err(TargetError::NoDoor(door)),
     }
 }
 
-/// Returns the settings of the IMAP door. The target needs a service for sending only if a step sends.
-fn imap_settings(run: &PreparedRun, target: &Target, traffic: &Traffic) -> Result<ImapSettings, TargetError> {
-    let tls = target.trust.tls(&[]);
-    let over_tls = |address: &str| Place::tls(address, &tls, traffic);
+/// Returns where a protocol with TLS from the beginning is.
+fn tls_place(target: &Target, protocol: Protocol, traffic: &Traffic) -> Result<Place, TargetError> {
+    Ok(Place::tls(target.address(protocol)?, &target.trust.tls(&[]), traffic))
+}
+
+/// Returns who the users are, and where they send. The target needs a service for sending only if a step sends.
+fn mail_settings(run: &PreparedRun, target: &Target, traffic: &Traffic) -> Result<MailSettings, TargetError> {
     let sends = run.plan.workload().sends();
-    let submission = match target.address(Protocol::Submission) {
-        Ok(address) => Some(over_tls(address)),
+    let submission = match tls_place(target, Protocol::Submission, traffic) {
+        Ok(place) => Some(place),
         Err(error) if sends.contains(&Sender::Oneself) => return Err(error),
         Err(_) => None,
     };
@@ -92,8 +100,7 @@ fn imap_settings(run: &PreparedRun, target: &Target, traffic: &Traffic) -> Resul
     if delivery.is_none() && sends.contains(&Sender::Random) {
         return Err(TargetError::NoAddress(Protocol::Lmtp.word()));
     }
-    Ok(ImapSettings {
-        imap: over_tls(target.address(Protocol::Imap)?),
+    Ok(MailSettings {
         submission,
         delivery,
         names: target.names.clone(),

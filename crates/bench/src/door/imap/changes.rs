@@ -54,7 +54,7 @@ impl StepContext<'_> {
     /// Appends a message to the inbox. Without UIDPLUS the user does not learn where it is.
     pub(super) async fn add(&mut self, size: &Size) -> StepResult {
         let address = self.address();
-        let content = self.action.content(Purpose::Message, size, self.settings.size_scale, None);
+        let content = self.action.content(Purpose::Message, size, self.settings.mail.size_scale, None);
         let message = content.message(&address, std::slice::from_ref(&address));
         let inbox = self.inbox();
         let appended = self.append(&inbox, message).await?;

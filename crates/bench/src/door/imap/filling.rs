@@ -44,8 +44,8 @@ pub async fn fill_mail_file(
     let mut count = CallCount::default();
     let connection = limited(time_limit, session::log_in(settings, user, &mut count)).await;
     let connection = connection.map_err(|error| error.into_step_error(count))?;
-    let mut filling = Filling { settings, address: settings.names.address(user), connection, count, time_limit };
-    let filled = match settings.delivery.as_ref().filter(|pool| pool.dialect() == Dialect::Lmtp) {
+    let mut filling = Filling { settings, address: settings.mail.names.address(user), connection, count, time_limit };
+    let filled = match settings.mail.delivery.as_ref().filter(|pool| pool.dialect() == Dialect::Lmtp) {
         Some(pool) => filling.deliver_all(pool, memos).await,
         None => filling.append_all(memos).await,
     };
@@ -81,7 +81,8 @@ impl Filling<'_> {
         let mut last = before;
         let mut read = NumberSets::default();
         for memo in memos {
-            let envelope = Envelope { from: self.settings.names.address(memo.sender), to: vec![self.address.clone()] };
+            let envelope =
+                Envelope { from: self.settings.mail.names.address(memo.sender), to: vec![self.address.clone()] };
             let message = self.message(&memo);
             limited(self.time_limit, pool.deliver(&mut self.count, &envelope, &message)).await?;
             last += 1;
@@ -122,7 +123,7 @@ impl Filling<'_> {
 
     /// Returns a message as it would have arrived.
     fn message(&self, memo: &StoredMemo) -> Vec<u8> {
-        memo.content.message_with(&memo.header(&self.settings.names, &self.address))
+        memo.content.message_with(&memo.header(&self.settings.mail.names, &self.address))
     }
 
     async fn select_inbox(&mut self) -> Result<(), CallError> {

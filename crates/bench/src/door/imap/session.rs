@@ -106,10 +106,10 @@ pub(super) async fn log_in(
         connection.call(count, Command::new("CAPABILITY")).await.map_err(lost)?;
     }
     if !connection.is_authenticated {
-        let login = settings.names.address(user);
+        let login = settings.mail.names.address(user);
         // A server may repeat the command, which has the password.
         let without_text = |error: CallError| CallError { text: format!("the login: {}", error.code), ..lost(error) };
-        authenticate(&mut connection, count, [&login, &settings.password]).await.map_err(without_text)?;
+        authenticate(&mut connection, count, [&login, &settings.mail.password]).await.map_err(without_text)?;
     }
     if connection.capabilities.is_none() {
         connection.call(count, Command::new("CAPABILITY")).await.map_err(lost)?;

@@ -9,6 +9,7 @@ use super::filling::fill_mail_file;
 use super::*;
 use crate::door::line_connection::LineConnection;
 use crate::door::smtp::Dialect;
+use crate::door::smtp::delivery::DeliveryPool;
 use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
 use crate::door::{Offered, Session};
 use crate::engine::steps::StepSource as _;
@@ -16,6 +17,7 @@ use crate::plan::Plan;
 use crate::plan::steps::PlanSteps;
 use crate::population::content::Purpose;
 use crate::population::memos::MailFiles;
+use crate::population::people::UserNames;
 use crate::workload::check::check as check_workload;
 use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
@@ -35,14 +37,14 @@ fn actions(steps: &str) -> Vec<PlanAction> {
 }
 
 fn settings(imap: &Place, submission: Option<&Place>, delivery: Option<DeliveryPool>) -> Arc<ImapSettings> {
-    Arc::new(ImapSettings {
-        imap: imap.clone(),
+    let mail = MailSettings {
         submission: submission.cloned(),
         delivery,
         names: UserNames::parse("mail{}@bench.test").expect("a pattern"),
         password: "secret".to_owned(),
         size_scale: 1.0,
-    })
+    };
+    Arc::new(ImapSettings { imap: imap.clone(), mail })
 }
 
 /// A connection on which user 1 logs in to a server with these capabilities.
