@@ -1,8 +1,8 @@
 //! A door: a set of protocols through which a user performs its steps.
 //!
-//! [`native`] is the native protocol, [`imap`] is IMAP with [`smtp`], [`jmap`] is JMAP and [`lite`] the lite web mail,
-//! both over [`http`]. [`choice`] chooses the door of a workload. [`line_connection`] has the lines of the older
-//! protocols, and [`call`] the errors of calls.
+//! [`native`] is the native protocol, [`imap`] is IMAP and [`pop3`] is POP3, both with [`smtp`], [`jmap`] is JMAP and
+//! [`lite`] the lite web mail, both over [`http`]. [`choice`] chooses the door of a workload. [`line_connection`] has
+//! the lines of the older protocols, and [`call`] the errors of calls.
 //!
 //! A door belongs to one user. It holds the connection and the documents that the user has seen, and it knows how a
 //! verb is performed. It does not measure: the engine takes the times.
@@ -21,6 +21,7 @@ pub mod lite;
 pub mod mail_sending;
 mod message_head;
 pub mod native;
+pub mod pop3;
 mod rows;
 pub mod smtp;
 #[cfg(test)]

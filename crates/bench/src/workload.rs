@@ -83,14 +83,21 @@ pub struct Workload {
 pub enum Door {
     Native,
     Imap,
+    Pop3,
     Jmap,
     Lite,
     Full,
 }
 
 /// The doors by their words.
-pub const DOORS: &[(&str, Door)] =
-    &[("native", Door::Native), ("imap", Door::Imap), ("jmap", Door::Jmap), ("lite", Door::Lite), ("full", Door::Full)];
+pub const DOORS: &[(&str, Door)] = &[
+    ("native", Door::Native),
+    ("imap", Door::Imap),
+    ("pop3", Door::Pop3),
+    ("jmap", Door::Jmap),
+    ("lite", Door::Lite),
+    ("full", Door::Full),
+];
 
 impl Door {
     /// Returns the word of a workload file.

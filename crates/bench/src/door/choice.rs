@@ -9,6 +9,7 @@ use super::jmap::{self, JmapDoor, JmapSettings};
 use super::journal::Journal;
 use super::lite::{self, LiteDoor, LiteSettings};
 use super::native::{self, NativeDoor, NativeSettings};
+use super::pop3::{self, Pop3Door, Pop3Settings};
 use super::{Door, Offered, Reply, StepError};
 use crate::plan::steps::PlanAction;
 use crate::population::memos::StoredMemo;
@@ -30,6 +31,7 @@ impl DoorOffer {
         let left_out = match door {
             workload::Door::Native => native::LEFT_OUT,
             workload::Door::Imap => imap::LEFT_OUT,
+            workload::Door::Pop3 => pop3::LEFT_OUT,
             workload::Door::Jmap => jmap::LEFT_OUT,
             workload::Door::Lite => lite::LEFT_OUT,
             workload::Door::Full => return None,
@@ -54,6 +56,8 @@ pub enum DoorSettings {
     Native(Arc<NativeSettings>),
     /// IMAP with SMTP.
     Imap(Arc<ImapSettings>),
+    /// POP3 with SMTP.
+    Pop3(Arc<Pop3Settings>),
     /// JMAP.
     Jmap(Arc<JmapSettings>),
     /// The lite web mail.
@@ -66,6 +70,7 @@ impl DoorSettings {
         match self {
             Self::Native(settings) => UserDoor::Native(NativeDoor::new(settings, user)),
             Self::Imap(settings) => UserDoor::Imap(ImapDoor::new(settings, user)),
+            Self::Pop3(settings) => UserDoor::Pop3(Pop3Door::new(settings, user)),
             Self::Jmap(settings) => UserDoor::Jmap(JmapDoor::new(settings, user)),
             Self::Lite(settings) => UserDoor::Lite(LiteDoor::new(settings, user)),
         }
@@ -76,7 +81,7 @@ impl DoorSettings {
     pub fn native(&self) -> Option<&Arc<NativeSettings>> {
         match self {
             Self::Native(settings) => Some(settings),
-            Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
+            Self::Imap(_) | Self::Pop3(_) | Self::Jmap(_) | Self::Lite(_) => None,
         }
     }
 
@@ -85,7 +90,7 @@ impl DoorSettings {
     pub fn keep_journal(&mut self, journal: &Arc<Journal>) -> bool {
         let settings = match self {
             Self::Native(settings) => Arc::get_mut(settings),
-            Self::Imap(_) | Self::Jmap(_) | Self::Lite(_) => None,
+            Self::Imap(_) | Self::Pop3(_) | Self::Jmap(_) | Self::Lite(_) => None,
         };
         settings.is_some_and(|settings| settings.journal.replace(Arc::clone(journal)).is_none())
     }
@@ -99,7 +104,7 @@ impl DoorSettings {
     pub async fn missing_verbs(&self, time_limit: Duration) -> Result<Vec<MissingVerb>, StepError> {
         match self {
             Self::Jmap(settings) => jmap::missing_verbs(settings, time_limit).await,
-            Self::Native(_) | Self::Imap(_) | Self::Lite(_) => Ok(Vec::new()),
+            Self::Native(_) | Self::Imap(_) | Self::Pop3(_) | Self::Lite(_) => Ok(Vec::new()),
         }
     }
 
@@ -118,6 +123,7 @@ impl DoorSettings {
         match self {
             Self::Native(settings) => native::filling::fill_mail_file(settings, user, memos).await,
             Self::Imap(settings) => imap::filling::fill_mail_file(settings, user, memos, time_limit).await,
+            Self::Pop3(settings) => pop3::filling::fill_mail_file(settings, user, memos, time_limit).await,
             Self::Jmap(settings) => jmap::filling::fill_mail_file(settings, user, memos, time_limit).await,
             Self::Lite(settings) => lite::fill_mail_file(settings, user, memos, time_limit).await,
         }
@@ -131,6 +137,8 @@ pub enum UserDoor {
     Native(NativeDoor),
     /// IMAP with SMTP.
     Imap(ImapDoor),
+    /// POP3 with SMTP.
+    Pop3(Pop3Door),
     /// JMAP.
     Jmap(JmapDoor),
     /// The lite web mail.
@@ -144,6 +152,7 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.log_in().await,
             Self::Imap(door) => door.log_in().await,
+            Self::Pop3(door) => door.log_in().await,
             Self::Jmap(door) => door.log_in().await,
             Self::Lite(door) => door.log_in().await,
         }
@@ -153,6 +162,7 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.perform(action).await,
             Self::Imap(door) => door.perform(action).await,
+            Self::Pop3(door) => door.perform(action).await,
             Self::Jmap(door) => door.perform(action).await,
             Self::Lite(door) => door.perform(action).await,
         }
@@ -162,6 +172,7 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.calls(),
             Self::Imap(door) => door.calls(),
+            Self::Pop3(door) => door.calls(),
             Self::Jmap(door) => door.calls(),
             Self::Lite(door) => door.calls(),
         }
@@ -171,6 +182,7 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.log_out().await,
             Self::Imap(door) => door.log_out().await,
+            Self::Pop3(door) => door.log_out().await,
             Self::Jmap(door) => door.log_out().await,
             Self::Lite(door) => door.log_out().await,
         }
@@ -180,6 +192,7 @@ impl Door for UserDoor {
         match self {
             Self::Native(door) => door.disconnect(),
             Self::Imap(door) => door.disconnect(),
+            Self::Pop3(door) => door.disconnect(),
             Self::Jmap(door) => door.disconnect(),
             Self::Lite(door) => door.disconnect(),
         }

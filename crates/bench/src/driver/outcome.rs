@@ -172,7 +172,7 @@ fn call_counter(door: Door) -> Option<ServerCounter> {
     match door {
         Door::Native => Some(ServerCounter::NativeCalls),
         Door::Jmap | Door::Lite | Door::Full => Some(ServerCounter::HttpRequests),
-        Door::Imap => None,
+        Door::Imap | Door::Pop3 => None,
     }
 }
 

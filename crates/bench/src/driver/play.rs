@@ -21,6 +21,7 @@ use crate::door::lite::LiteSettings;
 use crate::door::mail_sending::MailSettings;
 use crate::door::native::NativeSettings;
 use crate::door::native::connections::Connections;
+use crate::door::pop3::Pop3Settings;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
 use crate::engine::run::{Outcome, RunError, RunSettings, StopRequest, play};
@@ -68,6 +69,11 @@ pub fn door_settings(
                 size_scale: run.options.size_scale,
                 filler,
             })))
+        }
+        Door::Pop3 => {
+            let pop3 = tls_place(target, Protocol::Pop3, traffic)?;
+            let mail = mail_settings(run, target, traffic)?;
+            Ok(DoorSettings::Pop3(Arc::new(Pop3Settings { pop3, mail })))
         }
         Door::Imap => {
             let imap = tls_place(target, Protocol::Imap, traffic)?;
@@ -241,11 +247,12 @@ async fn report_while<T>(task: impl Future<Output = T>, report: impl Fn()) -> T 
     }
 }
 
-/// Returns whether the server has a session for each user of a door. Over HTTP, connections end while users pause.
+/// Returns whether the server has a session for each user of a door. Over POP3 and HTTP, connections end while users
+/// pause.
 fn session_rule(door: Door) -> SessionRule {
     match door {
         Door::Native | Door::Imap => SessionRule::Counted,
-        Door::Jmap | Door::Lite | Door::Full => SessionRule::Ignored,
+        Door::Pop3 | Door::Jmap | Door::Lite | Door::Full => SessionRule::Ignored,
     }
 }
 

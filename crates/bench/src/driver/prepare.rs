@@ -223,13 +223,22 @@ fn check_offered(workload: &Workload) -> Result<(), Refusal> {
         if !is_native && class.database.is_some() {
             return refused("only the native door has databases besides mail files");
         }
-        let has_senders = workload.door == Door::Imap;
+        let has_senders = matches!(workload.door, Door::Imap | Door::Pop3);
         let is_random = |action: &Action| matches!(action, Action::Send { from: Sender::Random, .. });
         if !has_senders && class.steps.iter().any(|step| is_random(&step.action)) {
-            return refused("only the IMAP door sends mail in the name of another user");
+            return refused("only the doors imap and pop3 send mail in the name of another user");
+        }
+        let is_folder = |action: &Action| matches!(action, Action::View { view: Some(name) } if !is_inbox(name));
+        if workload.door == Door::Pop3 && class.steps.iter().any(|step| is_folder(&step.action)) {
+            return refused("the POP3 door has no other view than the inbox");
         }
     }
     Ok(())
+}
+
+/// Returns `true` if a view is the inbox of a mail file.
+fn is_inbox(view: &str) -> bool {
+    view.eq_ignore_ascii_case("INBOX") || view == "($Inbox)"
 }
 
 /// Refuses options of connections that only the native door has.

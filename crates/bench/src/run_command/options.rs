@@ -25,7 +25,7 @@ pub struct PlayOptions {
     /// Sets a parameter of the workload; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// The protocols: native, imap, jmap or lite; those of the workload if missing.
+    /// The protocols: native, imap, pop3, jmap or lite; those of the workload if missing.
     #[arg(long, value_name = "DOOR", value_parser = door)]
     door: Option<Door>,
     /// Divides iterations, jitter, pauses, interval, settling and measured interval, but no time limit and no size.
@@ -172,7 +172,8 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
 
 fn door(text: &str) -> std::result::Result<Door, String> {
     let door = DOORS.iter().find(|(word, _)| *word == text).map(|(_, door)| *door);
-    door.ok_or_else(|| "not one of native, imap, jmap, lite, full".to_owned())
+    let words: Vec<&str> = DOORS.iter().map(|(word, _)| *word).collect();
+    door.ok_or_else(|| format!("not one of {}", words.join(", ")))
 }
 
 /// Parses a range of IPv4 addresses.

@@ -60,11 +60,17 @@ const LISTENERS: &[(&str, &[Protocol])] = &[
 fn protocols(door: Door) -> &'static [Protocol] {
     match door {
         Door::Native => &[],
-        Door::Imap => &[Protocol::Imap, Protocol::Submission, Protocol::Pop3],
+        Door::Imap => &[Protocol::Imap, Protocol::Submission],
+        Door::Pop3 => &[Protocol::Pop3, Protocol::Submission],
         Door::Jmap => &[Protocol::Jmap],
         // Mail files are filled over JMAP.
         Door::Lite | Door::Full => &[Protocol::Lite, Protocol::Jmap],
     }
+}
+
+/// Returns `true` if the users of a door get messages over LMTP: those of the filling, and those with drawn senders.
+fn has_lmtp(door: Door) -> bool {
+    matches!(door, Door::Imap | Door::Pop3)
 }
 
 /// The files and folders that are made in the folder of a server.
@@ -311,7 +317,7 @@ impl ServerOptions {
                 format!("listen.{name}={}", if is_wanted { "127.0.0.1:0" } else { "off" })
             })
             .collect();
-        if self.door == Door::Imap {
+        if has_lmtp(self.door) {
             settings.push(format!("listen.lmtp={}", self.lmtp_socket().display()));
         }
         settings
@@ -332,7 +338,7 @@ impl ServerOptions {
                 addresses.insert(*protocol, address(name)?);
             }
         }
-        if self.door == Door::Imap {
+        if has_lmtp(self.door) {
             addresses.insert(Protocol::Lmtp, self.lmtp_socket().display().to_string());
         }
         Ok(addresses)
@@ -435,20 +441,55 @@ mod tests {
         assert_eq!(parse_listeners("{\"native\": \"127"), None, "the file is being written");
     }
 
+    fn options(folder: &Path, door: Door) -> ServerOptions {
+        ServerOptions {
+            program: PathBuf::new(),
+            folder: folder.to_owned(),
+            settings: Vec::new(),
+            users: 2,
+            seed: 1,
+            door,
+            cores: None,
+        }
+    }
+
+    #[test]
+    fn a_server_listens_for_the_protocols_of_the_door() {
+        let check = |door, on: &[&str], protocols: &[Protocol]| {
+            let options = options(Path::new("/run"), door);
+            let settings = options.listeners();
+            let is_on = |(name, _): &&(&str, &[Protocol])| settings.contains(&format!("listen.{name}=127.0.0.1:0"));
+            assert_eq!(LISTENERS.iter().filter(is_on).map(|(name, _)| *name).collect::<Vec<_>>(), on);
+            let names = LISTENERS.iter().map(|(name, _)| *name).chain(["native"]);
+            let listeners = names.map(|name| (name.to_owned(), format!("{name}:1"))).collect();
+            let addresses = options.addresses(&listeners).expect("all listeners");
+            assert_eq!(addresses.into_keys().collect::<Vec<_>>(), protocols);
+            assert_eq!(
+                settings.contains(&"listen.lmtp=/run/lmtp.sock".to_owned()),
+                protocols.contains(&Protocol::Lmtp)
+            );
+        };
+        let [imap, pop3] = [Protocol::Imap, Protocol::Pop3];
+        check(Door::Native, &[], &[Protocol::Native]);
+        check(
+            Door::Imap,
+            &["imap_tls", "submission_tls"],
+            &[Protocol::Native, imap, Protocol::Lmtp, Protocol::Submission],
+        );
+        check(
+            Door::Pop3,
+            &["submission_tls", "pop3_tls"],
+            &[Protocol::Native, Protocol::Lmtp, Protocol::Submission, pop3],
+        );
+        check(Door::Jmap, &["https"], &[Protocol::Native, Protocol::Jmap]);
+    }
+
     #[test]
     fn passwords_are_in_a_file_of_the_owner() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("people.csv");
         let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
-        let options = ServerOptions {
-            program: PathBuf::new(),
-            folder: folder.path().to_owned(),
-            settings: Vec::new(),
-            users: 2,
-            seed: 1,
-            door: Door::Native,
-            cores: None,
-        };
+        let options = options(folder.path(), Door::Native);
         let table = options.people_table(&names, "secret");
         let [first, second] = [1, 2].map(|number| Person::new(1, number).name);
         let expected = format!("mail1@bench.test,{first},secret\nmail2@bench.test,{second},secret\n");
@@ -464,15 +505,8 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_fails_is_reported_with_its_output() {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = ServerOptions {
-            program: PathBuf::from("/bin/false"),
-            folder: folder.path().join("run"),
-            settings: Vec::new(),
-            users: 1,
-            seed: 1,
-            door: Door::Native,
-            cores: None,
-        };
+        let options = options(&folder.path().join("run"), Door::Native);
+        let options = ServerOptions { program: PathBuf::from("/bin/false"), users: 1, ..options };
         let error = StartedServer::start(options.clone()).await.expect_err("it fails").to_string();
         assert!(error.starts_with("/bin/false domain add bench.test:"), "{error}");
         assert!(!options.folder.exists(), "the folder is deleted");

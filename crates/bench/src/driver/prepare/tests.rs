@@ -124,4 +124,25 @@ fn random_senders_are_refused() {
         let refused = prepare(text, options).expect_err("no such door").to_string();
         assert!(refused.contains("in the name of another user"), "{refused}");
     }
+    for door in [Door::Imap, Door::Pop3] {
+        let options = RunOptions { door: Some(door), ..RunOptions::default() };
+        assert_eq!(prepare(text, options).expect("LMTP").plan.workload().door, door);
+    }
+}
+
+#[test]
+fn views_other_than_the_inbox_are_refused_over_pop3() {
+    let prepare = |view: &str| {
+        let text = format!(
+            "format = 1\nname = \"Fetch\"\ntitle = \"Fetch\"\ndoor = \"pop3\"\npace = \"unpaced\"\n\
+             step = [{{ verb = \"open_view\"{view} }}, {{ verb = \"wait\" }}]\n"
+        );
+        super::prepare(&text, RunOptions::default()).map(|run| run.left_out).map_err(|refusal| refusal.to_string())
+    };
+    for view in ["", ", view = \"Inbox\"", ", view = \"($Inbox)\""] {
+        let left_out = prepare(view).expect("the inbox");
+        assert_eq!((&*left_out[0].name, &*left_out[0].reason), ("wait", "POP3 does not report new mail"));
+    }
+    let refused = prepare(", view = \"Archive\"").expect_err("another view");
+    assert!(refused.contains("no other view than the inbox"), "{refused}");
 }

@@ -53,7 +53,7 @@ fn long_words_are_cut() {
     let found = findings(&with_keys(&format!("{word} = 1")), &[]);
     assert_eq!(found, [format!("line 5: there is no key {}…", &word[..60])]);
     let found = findings(&with_keys("door = \"\\u001b[2J\\n\""), &[]);
-    assert_eq!(found, ["line 5: door: \\u{1b}[2J\\n: not one of native, imap, jmap, lite, full"]);
+    assert_eq!(found, ["line 5: door: \\u{1b}[2J\\n: not one of native, imap, pop3, jmap, lite, full"]);
 }
 
 #[test]
