@@ -4,8 +4,8 @@ The messages of N8Mail have up to three recipients besides the sender, so fewer 
 
 Each workload in the folder `workloads` is played for whole cycles: the least common multiple of the `every` of its
 steps. The steps of the report must be exactly those that the file promises, by class and verb, and none may fail. Of
-N8Mail, the messages of an hour are counted too, and after the run the documents in the mail files. Workloads of doors
-that do not exist must be refused with the reason.
+N8Mail, the messages of an hour are counted too, and after the run the documents in the mail files. R6IMAP is also
+played over POP3. Workloads of doors that do not exist must be refused with the reason.
 """
 
 import concurrent.futures
@@ -30,6 +30,8 @@ REFUSED_EXIT_CODE = 5
 STATES = ("valid", "overloaded", "not valid")
 # The workloads that this version refuses, with the reason. All others are played.
 REFUSED = {"dwa8": "the door full does not exist yet", "dwa85": "the door full does not exist yet"}
+# Workloads that are also played through another door, by the name of this form.
+OTHER_DOORS = {"r6imap-pop3": ("r6imap", "pop3")}
 # Iterations of workloads without a timetable.
 UNPACED_ITERATIONS = 3
 # Verbs whose number depends on what is met or on errors.
@@ -48,7 +50,7 @@ def run(program, only):
 def _run_all(program, folder, only):
     """Plays the workloads in a folder. Returns the numbers of those that passed and failed."""
     driver = os.path.join(os.path.dirname(os.path.abspath(program)), "doublet-bench")
-    names = sorted(name.removesuffix(".toml") for name in os.listdir(f"{ROOT}/workloads"))
+    names = sorted(name.removesuffix(".toml") for name in os.listdir(f"{ROOT}/workloads")) + sorted(OTHER_DOORS)
     names = [name for name in names if not only or name == only]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = list(pool.map(lambda name: _outcome(program, driver, folder, name), names))
@@ -61,7 +63,7 @@ def _run_all(program, folder, only):
 def _outcome(program, driver, folder, name):
     """Plays or refuses a workload. Returns what is wrong, or None."""
     try:
-        workload = json.loads(subprocess.run([driver, "check", name, "--json"], stdout=subprocess.PIPE, check=True).stdout)["workload"]
+        workload = json.loads(subprocess.run([driver, "check", _workload(name), "--json"], stdout=subprocess.PIPE, check=True).stdout)["workload"]
         if name in REFUSED:
             done = _run(driver, program, folder, name, 1, "1 h")
             is_refused = done.returncode == REFUSED_EXIT_CODE and REFUSED[name] in done.stderr
@@ -96,7 +98,8 @@ def _run(driver, program, folder, name, iterations, measure):
     """Runs the driver."""
     place = _place(folder, name)
     os.mkdir(place)
-    words = [driver, "run", name, "--users", str(_users(name)), "--speedup", str(SPEEDUP), "--documents", str(DOCUMENTS),
+    door = ["--door", OTHER_DOORS[name][1]] if name in OTHER_DOORS else []
+    words = [driver, "run", _workload(name), *door, "--users", str(_users(name)), "--speedup", str(SPEEDUP), "--documents", str(DOCUMENTS),
              "--database-documents", str(DATABASE_DOCUMENTS), "--size-scale", "0.01", "--iterations", str(iterations), "--measure", measure,
              "--server", program, "--server-set", "full_text.delay=0s", "--folder", place, "--out", place, "--keep"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver_process:
@@ -108,6 +111,11 @@ def _run(driver, program, folder, name, iterations, measure):
             out, error = driver_process.communicate()
             error += f"\nit did not end within {RUN_TIME_MAX_S} s"
     return subprocess.CompletedProcess(words, driver_process.returncode, out, error)
+
+
+def _workload(name):
+    """Returns the workload of a name."""
+    return OTHER_DOORS.get(name, (name,))[0]
 
 
 def _place(folder, name):
