@@ -192,6 +192,18 @@ async fn messages_are_written_in_the_composer() {
     assert!(server.seen().iter().filter(|seen| seen.method == "POST").all(|seen| seen.header("origin") == origin));
 }
 
+/// The page of a message has no button for each flag.
+#[tokio::test]
+async fn flags_are_set_in_the_list() {
+    let server = FakeServer::start(answer).await;
+    let mut door = logged_in(&server).await;
+    let steps = r#"{ verb = "read", of = "newest" }, { verb = "update", of = "last" }"#;
+    let lines = performed(&server, &mut door, steps).await;
+    let flag =
+        lines[1].strip_prefix("update: !/in[token=t3&to=7&uid=12&do=").and_then(|rest| rest.strip_suffix("] /in"));
+    assert!(flag.is_some_and(|flag| ["flag", "unflag"].contains(&flag)), "{lines:?}");
+}
+
 #[tokio::test]
 async fn drafts_are_found_in_their_folder() {
     let server = FakeServer::start(answer).await;

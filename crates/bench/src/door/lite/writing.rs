@@ -24,11 +24,11 @@ const COPIES: [&str; 2] = ["cc", "bcc"];
 const FLAGS: [&str; 2] = ["flag", "unflag"];
 
 impl StepContext<'_> {
-    /// Sets the flag of a message, or removes it.
+    /// Sets the flag of a message, or removes it. The list has buttons for both, and the page of a message only one.
     pub(super) async fn update(&mut self, of: Document) -> StepResult {
         let Some(row) = self.document(of).await? else { return Ok(StepOutcome::Skipped) };
         let flag = FLAGS[self.action.stream(Draw::Content).below(2) as usize];
-        self.press_for(&row, flag, None).await?;
+        self.press_in_list(&row, flag, None).await?;
         Ok(DONE)
     }
 
@@ -141,20 +141,38 @@ impl StepContext<'_> {
     /// Sends the form of a message with a button: on its own page if that was shown last, or in its list.
     async fn press_for(&mut self, row: &ListRow, button: &str, choice: Option<(&str, &str)>) -> Result<(), CallError> {
         let shown = self.memory.last.as_ref().filter(|last| last.row == *row);
-        let shown = shown.and_then(|last| Some((last.form.clone()?, last.target.clone())));
-        let (form, target, has_box) = match shown {
-            Some((form, target)) => (form, target, false),
-            None => (row.list.form.clone(), row.list.target.clone(), true),
-        };
-        let mut filled = form.fill();
-        if has_box {
-            filled.check(&row.field, &row.value);
+        match shown.and_then(|last| Some((last.form.clone()?, last.target.clone()))) {
+            Some((form, target)) => self.press(form.fill(), button, choice, &target).await,
+            None => self.press_in_list(row, button, choice).await,
         }
+    }
+
+    /// Sends the form of the list of a message with a button.
+    async fn press_in_list(
+        &mut self,
+        row: &ListRow,
+        button: &str,
+        choice: Option<(&str, &str)>,
+    ) -> Result<(), CallError> {
+        let list = Arc::clone(&row.list);
+        let mut filled = list.form.fill();
+        filled.check(&row.field, &row.value);
+        self.press(filled, button, choice, &list.target).await
+    }
+
+    /// Sends a form of the page `target` with a button, and keeps the list that answers.
+    async fn press(
+        &mut self,
+        mut filled: FilledForm<'_>,
+        button: &str,
+        choice: Option<(&str, &str)>,
+        target: &str,
+    ) -> Result<(), CallError> {
         if let Some((field, value)) = choice {
             filled.set(field, value)?;
         }
         filled.press(button)?;
-        let answered = self.session.submit(self.count, filled, &target).await?;
+        let answered = self.session.submit(self.count, filled, target).await?;
         self.take_list_if_any(&answered);
         Ok(())
     }
