@@ -17,6 +17,7 @@ use crate::target::disk::{DataDisk, DiskCounters};
 use crate::target::metrics::Metrics;
 use crate::target::process::{Consumption, Processes, SwappedPages};
 use crate::target::server::StartedServer;
+use crate::workload::{Door, Session, Workload};
 
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -82,10 +83,22 @@ pub struct RunObserver<'a> {
 /// Whether the sessions of the server take part in the steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRule {
-    /// The door keeps a session for each user, and the server must count as many.
+    /// Each user keeps a session, and the server must count as many.
     Counted,
-    /// The door closes connections while a user pauses, so the server counts fewer.
+    /// Users have no session while they pause, so the server counts fewer.
     Ignored,
+}
+
+impl SessionRule {
+    /// Returns the rule of a workload. Over POP3 and HTTP, connections end while users pause. Users who log in in each
+    /// iteration are logged out between two of them.
+    pub fn of_workload(workload: &Workload) -> Self {
+        let has_sessions = match workload.door {
+            Door::Native | Door::Imap => true,
+            Door::Pop3 | Door::Jmap | Door::Lite | Door::Full => false,
+        };
+        if has_sessions && workload.session == Session::Once { Self::Counted } else { Self::Ignored }
+    }
 }
 
 /// What has been counted since the start signal, and when it was reported last.
@@ -183,6 +196,23 @@ fn progress_line(now: Duration, phase: PhaseName, [connected, users]: [u64; 2], 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::check::check;
+
+    #[test]
+    fn sessions_are_counted_where_users_keep_them() {
+        let rule = |door: &str, session: &str| {
+            let text = format!(
+                "format = 1\nname = \"A\"\ntitle = \"A\"\ndoor = \"{door}\"\nsession = \"{session}\"\n\
+                 iteration = \"1 min\"\nstep = [{{ verb = \"poll\" }}]"
+            );
+            SessionRule::of_workload(&check(&text, &[]).expect("a workload"))
+        };
+        let counted = [("native", "once"), ("imap", "once")];
+        assert!(counted.iter().all(|(door, session)| rule(door, session) == SessionRule::Counted));
+        let ignored =
+            [("native", "iteration"), ("imap", "iteration"), ("pop3", "once"), ("jmap", "once"), ("lite", "once")];
+        assert!(ignored.iter().all(|(door, session)| rule(door, session) == SessionRule::Ignored));
+    }
 
     #[test]
     fn progress_names_phase_users_steps_and_errors() {

@@ -247,15 +247,6 @@ async fn report_while<T>(task: impl Future<Output = T>, report: impl Fn()) -> T 
     }
 }
 
-/// Returns whether the server has a session for each user of a door. Over POP3 and HTTP, connections end while users
-/// pause.
-fn session_rule(door: Door) -> SessionRule {
-    match door {
-        Door::Native | Door::Imap => SessionRule::Counted,
-        Door::Pop3 | Door::Jmap | Door::Lite | Door::Full => SessionRule::Ignored,
-    }
-}
-
 /// What plays a run.
 pub struct Stage<'a> {
     /// The server, if the driver has started it.
@@ -301,7 +292,7 @@ pub async fn play_run(
         processes: stage.processes,
         metrics: stage.metrics,
         traffic: stage.traffic,
-        sessions: session_rule(run.plan.workload().door),
+        sessions: SessionRule::of_workload(run.plan.workload()),
         parts: stage.parts,
         users: run.plan.users(),
         record: &mut record,
