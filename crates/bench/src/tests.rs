@@ -49,6 +49,24 @@ fn message(command: &str) -> &str {
     command.split_once('\n').expect("a literal").1
 }
 
+/// Checks that the users send what they have sent in all recorded runs. Other commands or other messages would be
+/// another work, whose figures cannot be compared with those in docs/performance.md.
+#[test]
+fn commands_are_those_of_recorded_runs() {
+    let check = |workload, connections, options: &str, expected: &str| {
+        let mut digest = blake3::Hasher::new();
+        for (user, received) in commands(workload, connections, options) {
+            received.iter().for_each(|command| _ = digest.update(format!("{user} {command}\n").as_bytes()));
+        }
+        assert_eq!(digest.finalize().to_hex()[..16], *expected, "{options}");
+    };
+    check(mix::run, 8, "--clients 2 --rounds 3 --messages 25", "1e49b37a1346f1b9");
+    check(mix::run, 4, "--clients 2 --rounds 3 --messages 25 --login once", "d31fd6eeb69e94e4");
+    check(churn::run, 2, "--clients 2 --messages 10 --seconds 0", "a2cd48183ba325e1");
+    check(append::run, 1, "--count 7", "a5cb4307b7fcc50d");
+    check(passage::run, 1, "--messages 30 --pass 45 --samples 3", "c6c8939ae66f2997");
+}
+
 #[test]
 fn mix_is_deterministic_and_differs_between_users() {
     let options = "--clients 3 --rounds 2 --messages 20 --login once";
