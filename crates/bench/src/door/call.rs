@@ -15,7 +15,8 @@ pub const CONNECTION_CODE: &str = "connection";
 pub const MALFORMED_CODE: &str = "malformed";
 
 /// A call or connection that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct CallError {
     /// The code under which it is counted.
     pub code: Cow<'static, str>,

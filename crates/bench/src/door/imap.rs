@@ -3,6 +3,7 @@
 //! [`response`] reads the responses, and [`connection`] sends commands. [`session`] logs in, and holds the connection
 //! of a user; [`idling`] keeps it while the user waits for new mail. [`memory`] has the messages that a user knows. The
 //! verbs are in [`views`], [`reading`], [`changes`] and [`sending`]; [`filling`] fills mail files before a run.
+//! [`plain_client`] sends commands as they are written, for works without a workload file.
 //!
 //! The door works with every server that has IMAP4rev1, and uses what it offers beyond that: `AUTHENTICATE PLAIN`,
 //! `SASL-IR`, `LITERAL+`, `UIDPLUS`, `MOVE`, `UNSELECT`, `IDLE`, `MULTIAPPEND`, `NAMESPACE`. Messages are sent over a
@@ -20,6 +21,7 @@ mod folders;
 mod idling;
 mod memory;
 mod message_parts;
+pub mod plain_client;
 mod reading;
 mod response;
 mod sending;

@@ -1,5 +1,6 @@
 //! A connection to an IMAP server: tagged commands with literals, and what their responses say about the mailbox.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ const CODE_BYTES_MAX: usize = 40;
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     /// Its name in errors.
-    name: &'static str,
+    name: Cow<'static, str>,
     pieces: Vec<Piece>,
 }
 
@@ -30,12 +31,20 @@ pub(super) struct Command {
 enum Piece {
     Text(String),
     Literal(Vec<u8>),
+    /// A literal that is sent when the server asks for it, also if the server takes literals at once.
+    SynchronizingLiteral(Vec<u8>),
 }
 
 impl Command {
     /// Creates a command.
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, pieces: vec![Piece::Text(name.to_owned())] }
+        Self { name: name.into(), pieces: vec![Piece::Text(name.to_owned())] }
+    }
+
+    /// Creates a command from its whole text. Its name is the first word.
+    pub(super) fn from_text(text: &str) -> Self {
+        let name = text.split(' ').next().unwrap_or_default().to_owned();
+        Self { name: name.into(), pieces: vec![Piece::Text(text.to_owned())] }
     }
 
     /// Adds a space and words as they are.
@@ -58,6 +67,13 @@ impl Command {
     pub(super) fn literal(mut self, bytes: Vec<u8>) -> Self {
         self.add(" ");
         self.pieces.push(Piece::Literal(bytes));
+        self
+    }
+
+    /// Adds a space and a literal that is sent when the server asks for it.
+    pub(super) fn synchronizing_literal(mut self, bytes: Vec<u8>) -> Self {
+        self.add(" ");
+        self.pieces.push(Piece::SynchronizingLiteral(bytes));
         self
     }
 
@@ -154,23 +170,41 @@ impl ImapConnection {
         mut each: impl FnMut(Response),
     ) -> Result<StatusResponse, CallError> {
         count.calls += 1;
-        let name = command.name;
+        let name = command.name.clone();
         let tag = self.next_tag();
         if let Some(refused) = self.send(&tag, command).await? {
-            return Err(refusal(name, &refused));
+            return Err(refusal(&name, &refused));
         }
-        self.end_of(&tag, name, &mut each).await
+        self.end_of(&tag, &name, &mut each).await
+    }
+
+    /// Sends a command, and waits for its end without parsing what the server sends before it.
+    pub(super) async fn call_unparsed(&mut self, command: Command) -> Result<StatusResponse, CallError> {
+        let name = command.name.clone();
+        let tag = self.next_tag();
+        if let Some(refused) = self.send(&tag, command).await? {
+            return Err(refusal(&name, &refused));
+        }
+        for _ in 0..RESPONSES_MAX {
+            let response = response::read_status(&mut self.lines).await;
+            if let Some(response) = response.map_err(|error| self.reason_of_end(error))?
+                && let Some(ended) = self.ended(response, &tag, &name, &mut |_| {})?
+            {
+                return Ok(ended);
+            }
+        }
+        Err(CallError::malformed("a command has too many responses"))
     }
 
     /// Begins a command that lasts until [`Self::end`]. Returns its tag.
     pub(super) async fn begin(&mut self, command: Command) -> Result<String, CallError> {
-        let name = command.name;
+        let name = command.name.clone();
         let tag = self.next_tag();
         if let Some(refused) = self.send(&tag, command).await? {
-            return Err(refusal(name, &refused));
+            return Err(refusal(&name, &refused));
         }
         match self.wait_for_continuation(&tag).await? {
-            Some(refused) => Err(refusal(name, &refused)),
+            Some(refused) => Err(refusal(&name, &refused)),
             None => Ok(tag),
         }
     }
@@ -214,22 +248,27 @@ impl ImapConnection {
     async fn send(&mut self, tag: &str, command: Command) -> Result<Option<StatusResponse>, CallError> {
         let mut bytes = format!("{tag} ").into_bytes();
         for piece in command.pieces {
-            match piece {
-                Piece::Text(text) => bytes.extend_from_slice(text.as_bytes()),
+            let (content, is_at_once) = match piece {
+                Piece::Text(text) => {
+                    bytes.extend_from_slice(text.as_bytes());
+                    continue;
+                }
                 Piece::Literal(content) => {
                     let is_at_once = self.takes_at_once(content.len());
-                    let mark = if is_at_once { "+" } else { "" };
-                    bytes.extend_from_slice(format!("{{{}{mark}}}\r\n", content.len()).as_bytes());
-                    if !is_at_once {
-                        self.lines.send(&bytes).await?;
-                        bytes.clear();
-                        if let Some(refused) = self.wait_for_continuation(tag).await? {
-                            return Ok(Some(refused));
-                        }
-                    }
-                    bytes.extend_from_slice(&content);
+                    (content, is_at_once)
+                }
+                Piece::SynchronizingLiteral(content) => (content, false),
+            };
+            let mark = if is_at_once { "+" } else { "" };
+            bytes.extend_from_slice(format!("{{{}{mark}}}\r\n", content.len()).as_bytes());
+            if !is_at_once {
+                self.lines.send(&bytes).await?;
+                bytes.clear();
+                if let Some(refused) = self.wait_for_continuation(tag).await? {
+                    return Ok(Some(refused));
                 }
             }
+            bytes.extend_from_slice(&content);
         }
         bytes.extend_from_slice(b"\r\n");
         self.lines.send(&bytes).await?;
@@ -260,20 +299,37 @@ impl ImapConnection {
         each: &mut impl FnMut(Response),
     ) -> Result<StatusResponse, CallError> {
         for _ in 0..RESPONSES_MAX {
-            match self.read().await.map_err(|error| self.reason_of_end(error))? {
-                Response::Status(status) if status.tag.is_some() => {
-                    let status = self.checked_tag(status, tag)?;
-                    self.lines.release_buffer();
-                    self.learn_capabilities(&status);
-                    return if status.status == Status::Ok { Ok(status) } else { Err(refusal(name, &status)) };
-                }
-                Response::Continuation => {
-                    return Err(CallError::malformed(format!("{name}: the server wants a literal that there is not")));
-                }
-                other => self.notice(other, each),
+            let response = self.read().await.map_err(|error| self.reason_of_end(error))?;
+            if let Some(ended) = self.ended(response, tag, name, each)? {
+                return Ok(ended);
             }
         }
         Err(CallError::malformed("a command has too many responses"))
+    }
+
+    /// Returns the response if it ends a command. Passes others on.
+    fn ended(
+        &mut self,
+        response: Response,
+        tag: &str,
+        name: &str,
+        each: &mut impl FnMut(Response),
+    ) -> Result<Option<StatusResponse>, CallError> {
+        match response {
+            Response::Status(status) if status.tag.is_some() => {
+                let status = self.checked_tag(status, tag)?;
+                self.lines.release_buffer();
+                self.learn_capabilities(&status);
+                if status.status == Status::Ok { Ok(Some(status)) } else { Err(refusal(name, &status)) }
+            }
+            Response::Continuation => {
+                Err(CallError::malformed(format!("{name}: the server wants a literal that there is not")))
+            }
+            other => {
+                self.notice(other, each);
+                Ok(None)
+            }
+        }
     }
 
     fn checked_tag(&self, status: StatusResponse, tag: &str) -> Result<StatusResponse, CallError> {

@@ -4,7 +4,7 @@
 //! for their beginning, which has the header of a message. Limits: [`TEXT_BYTES_MAX`] for the lines of a response,
 //! [`HEAD_BYTES_MAX`] for what is kept of a literal, [`LITERALS_MAX`] literals, [`NESTING_MAX`] lists within each
 //! other. The numbers of `SEARCH` are only counted, so that a mailbox of any size can be searched: such a line may have
-//! [`SEARCH_BYTES_MAX`] bytes.
+//! [`SEARCH_BYTES_MAX`] bytes, and so may every line that [`read_status`] does not parse.
 
 #[cfg(test)]
 mod tests;
@@ -143,15 +143,31 @@ struct ResponseText {
 
 /// Reads a response.
 pub(super) async fn read(connection: &mut LineConnection) -> Result<Response, CallError> {
-    let mut response = ResponseText::default();
     let bytes_max = |line: &[u8]| if is_search(line) { SEARCH_BYTES_MAX } else { LINE_BYTES_MAX };
-    connection.read_line_of(&mut response.text, bytes_max).await?;
+    parse_text(read_text(connection, bytes_max, HEAD_BYTES_MAX).await?)
+}
+
+/// Reads a response, and parses it if it is a status or a continuation. Returns `None` for all others, whose lines may
+/// have [`SEARCH_BYTES_MAX`] bytes.
+pub(super) async fn read_status(connection: &mut LineConnection) -> Result<Option<Response>, CallError> {
+    let response = read_text(connection, |_| SEARCH_BYTES_MAX, 0).await?;
+    if is_status(&response.text) { parse_text(response).map(Some) } else { Ok(None) }
+}
+
+/// Reads the lines and literals of a response. At most `head_bytes_max` bytes of each literal are kept.
+async fn read_text(
+    connection: &mut LineConnection,
+    bytes_max_of: impl Fn(&[u8]) -> usize,
+    head_bytes_max: usize,
+) -> Result<ResponseText, CallError> {
+    let mut response = ResponseText::default();
+    connection.read_line_of(&mut response.text, bytes_max_of).await?;
     while let Some(length) = announced(&response.text) {
         if response.literals.len() == LITERALS_MAX || response.text.len() > TEXT_BYTES_MAX {
             return Err(CallError::malformed("the server has sent a response without an end"));
         }
         let mut head = Vec::new();
-        connection.read_content(length, &mut head, HEAD_BYTES_MAX).await?;
+        connection.read_content(length, &mut head, head_bytes_max).await?;
         response.literals.push((response.text.len(), Value::Literal { length, head }));
         let line_begin = response.text.len();
         connection.read_line(&mut response.text, LINE_BYTES_MAX).await?;
@@ -160,6 +176,10 @@ pub(super) async fn read(connection: &mut LineConnection) -> Result<Response, Ca
             break;
         }
     }
+    Ok(response)
+}
+
+fn parse_text(response: ResponseText) -> Result<Response, CallError> {
     parse(response).map_err(|reason| CallError::malformed(format!("a response of the server has {reason}")))
 }
 

@@ -8,10 +8,20 @@ use super::*;
 
 /// Reads the only response of a server.
 async fn read_bytes(bytes: &[u8]) -> Result<Response, String> {
+    let mut connection = connection_with(bytes).await;
+    read(&mut connection).await.map_err(|error| format!("{}: {}", error.code, error.text))
+}
+
+/// Reads the only response of a server, and parses it if it is a status.
+async fn read_status_of(bytes: &[u8]) -> Result<Option<Response>, CallError> {
+    read_status(&mut connection_with(bytes).await).await
+}
+
+/// Returns a connection to a server that has sent these bytes and closed it.
+async fn connection_with(bytes: &[u8]) -> LineConnection {
     let (near, mut far) = tokio::io::duplex(bytes.len().max(1));
     far.write_all(bytes).await.expect("there is space");
-    drop(far);
-    read(&mut LineConnection::over(near)).await.map_err(|error| format!("{}: {}", error.code, error.text))
+    LineConnection::over(near)
 }
 
 async fn values(text: &str) -> Vec<Value> {
@@ -43,6 +53,20 @@ async fn statuses_have_codes_and_texts() {
     assert_eq!(status("a NO [ALERT").await.text, "[ALERT", "brackets that do not end are text");
     assert_eq!(read_bytes(b"+ go on {3}\r\n").await, Ok(Response::Continuation));
     assert_eq!(read_bytes(b"+\r\n").await, Ok(Response::Continuation));
+}
+
+#[tokio::test]
+async fn only_statuses_and_continuations_are_parsed_of_some_responses() {
+    let check = async |bytes: &str, is_parsed| {
+        let response = read_status_of(bytes.as_bytes()).await;
+        assert_eq!(response.map(|parsed| parsed.is_some()), Ok(is_parsed), "{bytes}");
+    };
+    check("* OK [UIDVALIDITY 7] valid\r\n", true).await;
+    check("d1 NO never\r\n", true).await;
+    check("+ go on\r\n", true).await;
+    check("* 1 FETCH (BODY[] {5}\r\nab\r\nc)\r\n", false).await;
+    check("* 1 FETCH ((((\r\n", false).await;
+    check("* SEARCH 1 2\r\n", false).await;
 }
 
 #[tokio::test]
@@ -146,6 +170,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         // A response or an error: it does not panic, and it ends.
         let _ = runtime.block_on(read_bytes(bytes.as_bytes()));
+        let _ = runtime.block_on(read_status_of(bytes.as_bytes()));
     }
 
     #[test]
