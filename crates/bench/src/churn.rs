@@ -9,13 +9,16 @@
 //! The run has a length (`--seconds`), and commands are counted by interval of ten seconds as well.
 
 use std::fmt::Write as _;
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::arguments::{Arguments, Result};
 use crate::corpus;
-use crate::imap_client::ImapClient;
-use crate::measurements::{Measurements, Stopwatch};
+use crate::measurements::{self, Measurements, Stopwatch, Summary};
+use crate::users::{self, ImapServer, run_users};
+use bench::door::imap::plain_client::ImapClient;
 use bench::random::SplitMix64;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
@@ -31,98 +34,93 @@ const READ_WHOLE: usize = 3;
 const LISTING: &str = "FETCH 1:* (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODYSTRUCTURE)";
 
 /// The settings that all clients share.
-#[derive(Debug, Clone)]
-struct Plan {
-    address: String,
-    password: String,
+#[derive(Debug)]
+struct Settings {
+    server: ImapServer,
     messages: usize,
     length: Duration,
 }
 
-/// Commands of a run, by name and by interval.
-#[derive(Debug, Default)]
-struct Counts {
-    figures: Measurements,
-    by_interval: Vec<u64>,
+/// The times of all commands, and their numbers by interval.
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    summary: Summary,
+    interval_seconds: u64,
+    commands_by_interval: Vec<u64>,
 }
 
 /// Fills the mailboxes unless `--fill 0`, runs all clients for `--seconds`, and prints times and counts as JSON.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let plan = Plan {
-        address: arguments.text("address")?.to_owned(),
-        password: arguments.text("password")?.to_owned(),
+    let settings = Settings {
+        server: ImapServer::from_arguments(arguments)?,
         messages: arguments.get_or("messages", 30)?,
         length: Duration::from_secs(arguments.get_or("seconds", 60)?),
     };
     let clients = arguments.get_or("clients", 50)?;
-    if plan.messages < 2 * TURNOVER_MAX {
-        return Err(format!("--messages {} is less than {}", plan.messages, 2 * TURNOVER_MAX).into());
+    if settings.messages < 2 * TURNOVER_MAX {
+        return Err(format!("--messages {} is less than {}", settings.messages, 2 * TURNOVER_MAX).into());
     }
+    let settings = Arc::new(settings);
+    let runtime = users::runtime()?;
     if arguments.get_or("fill", 1)? == 1 {
-        for_each_client(clients, |user| fill(&plan, user))?;
+        runtime.block_on(run_users(clients, |user| fill(Arc::clone(&settings), user)))?;
     }
-    if plan.length.is_zero() {
+    if settings.length.is_zero() {
         return Ok(());
     }
+    let figures = Measurements::default();
     let watch = Stopwatch::start();
-    let counts = for_each_client(clients, |user| work(&plan, user, watch))?;
-    let intervals = counts.by_interval.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let figures = counts.figures.json(watch.elapsed().as_secs_f64());
-    let open = figures.strip_suffix('}').unwrap_or(&figures);
-    println!("{open}, \"interval_seconds\": {}, \"commands_by_interval\": [{intervals}]}}", INTERVAL.as_secs());
-    Ok(())
+    let rounds = |user| run_rounds(Arc::clone(&settings), user, figures.clone(), watch);
+    let by_client = runtime.block_on(run_users(clients, rounds))?;
+    let output = Output {
+        summary: figures.summary(watch.elapsed().as_secs_f64()),
+        interval_seconds: INTERVAL.as_secs(),
+        commands_by_interval: sums(&by_client),
+    };
+    Ok(measurements::print(&output)?)
 }
 
-/// Runs the same work for users 1 to `clients` at once and adds up what they counted.
-fn for_each_client(clients: usize, work: impl Fn(usize) -> Result<Counts> + Sync) -> Result<Counts> {
-    let work = &work;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
-        let mut all = Counts::default();
-        for thread in threads {
-            let counts = thread.join().map_err(|_| "a client panicked")??;
-            all.figures.merge(counts.figures);
-            all.by_interval.resize(all.by_interval.len().max(counts.by_interval.len()), 0);
-            all.by_interval.iter_mut().zip(counts.by_interval).for_each(|(sum, count)| *sum += count);
-        }
-        Ok(all)
-    })
+/// Adds up the counts of all clients, interval by interval.
+fn sums(by_client: &[Vec<u64>]) -> Vec<u64> {
+    let length = by_client.iter().map(Vec::len).max().unwrap_or(0);
+    (0..length).map(|interval| by_client.iter().filter_map(|counts| counts.get(interval)).sum()).collect()
 }
 
-fn fill(plan: &Plan, user: usize) -> Result<Counts> {
+/// Fills the mailboxes of a user.
+async fn fill(settings: Arc<Settings>, user: usize) -> Result<()> {
     let mut numbers = SplitMix64::new(user as u64);
-    let mut client = ImapClient::connect(&plan.address)?;
-    client.login(user, &plan.password)?;
+    let mut client = settings.server.log_in(user).await?;
     for mailbox in MAILBOXES {
-        client.command(&format!("CREATE {mailbox}")).or_else(|_| client.command("NOOP"))?;
-        for index in 0..plan.messages {
-            client.append(mailbox, "", message(&mut numbers, index, user).as_bytes())?;
+        // The mailbox may be there.
+        client.command_with_any_status(&format!("CREATE {mailbox}")).await?;
+        for index in 0..settings.messages {
+            let message = draw_message(&mut numbers, index, user);
+            client.append(mailbox, "", message.as_bytes()).await?;
         }
     }
-    client.command("LOGOUT")?;
-    Ok(Counts::default())
+    Ok(client.command("LOGOUT").await?)
 }
 
-/// Runs the rounds of one client until the time is over.
-fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
-    let mut client = ImapClient::connect(&plan.address)?;
-    client.login(user, &plan.password)?;
-    let mut user = User { client, number: user, numbers: SplitMix64::new((user as u64) << 32), appended: 0 };
-    let mut counts = Counts::default();
+/// Runs the rounds of one client until the time is over. Returns the number of commands by interval.
+async fn run_rounds(settings: Arc<Settings>, user: usize, figures: Measurements, watch: Stopwatch) -> Result<Vec<u64>> {
+    let client = settings.server.log_in(user).await?;
+    let numbers = SplitMix64::new((user as u64) << 32);
+    let mut user = User { client, number: user, numbers, appended: 0, figures, commands: 0 };
+    let mut by_interval = Vec::new();
     for round in 0.. {
         let elapsed = watch.elapsed();
-        if elapsed >= plan.length {
+        if elapsed >= settings.length {
             break;
         }
-        let before = counts.figures.count();
-        let chosen = round % MAILBOXES.len();
-        user.round(&mut counts.figures, chosen, plan.messages);
+        let before = user.commands;
+        user.run_round(round % MAILBOXES.len(), settings.messages).await;
         let interval = (elapsed.as_secs() / INTERVAL.as_secs()) as usize;
-        counts.by_interval.resize(counts.by_interval.len().max(interval + 1), 0);
-        counts.by_interval[interval] += (counts.figures.count() - before) as u64;
+        by_interval.resize(by_interval.len().max(interval + 1), 0);
+        by_interval[interval] += user.commands - before;
     }
-    user.client.command("LOGOUT")?;
-    Ok(counts)
+    user.client.command("LOGOUT").await?;
+    Ok(by_interval)
 }
 
 /// A logged-in client.
@@ -131,25 +129,26 @@ struct User {
     number: usize,
     numbers: SplitMix64,
     appended: usize,
+    figures: Measurements,
+    /// The number of commands that were sent.
+    commands: u64,
 }
 
 impl User {
     /// Works once through a mailbox of `size` messages and leaves it at that size.
-    fn round(&mut self, figures: &mut Measurements, chosen: usize, size: usize) {
+    async fn run_round(&mut self, chosen: usize, size: usize) {
         let mailbox = MAILBOXES[chosen];
         let other = MAILBOXES[1 - chosen];
-        self.run(figures, "LIST", "LIST \"\" \"*\"");
-        self.run(figures, "STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)"));
-        self.run(figures, "SELECT", &format!("SELECT {mailbox}"));
-        self.run(figures, "FETCH", LISTING);
-        self.run(figures, "FETCH BODY", &format!("FETCH {}:{size} (BODY.PEEK[])", size - READ_WHOLE + 1));
+        self.run("LIST", "LIST \"\" \"*\"").await;
+        self.run("STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)")).await;
+        self.run("SELECT", &format!("SELECT {mailbox}")).await;
+        self.run("FETCH", LISTING).await;
+        self.run("FETCH BODY", &format!("FETCH {}:{size} (BODY.PEEK[])", size - READ_WHOLE + 1)).await;
         let number = 1 + self.numbers.below(size);
-        self.run(figures, "STORE", &format!("STORE {number} +FLAGS (\\Seen)"));
+        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await;
         let turnover = 1 + self.numbers.below(TURNOVER_MAX);
         for _ in 0..turnover {
-            self.appended += 1;
-            let message = message(&mut self.numbers, self.appended, self.number);
-            self.client.timed(figures, "APPEND", |client| client.append(mailbox, "", message.as_bytes()));
+            self.append(mailbox).await;
         }
         let mut doomed = String::new();
         for index in 0..turnover {
@@ -158,16 +157,35 @@ impl User {
             let comma = if index == 0 { "" } else { "," };
             let _ = write!(doomed, "{comma}{}", 1 + index * part + self.numbers.below(part));
         }
-        self.run(figures, "STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)"));
-        self.run(figures, "EXPUNGE", "EXPUNGE");
+        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await;
+        self.run("EXPUNGE", "EXPUNGE").await;
     }
 
-    fn run(&mut self, figures: &mut Measurements, name: &'static str, command: &str) {
-        self.client.timed(figures, name, |client| client.command(command));
+    async fn append(&mut self, mailbox: &str) {
+        self.appended += 1;
+        self.commands += 1;
+        let message = draw_message(&mut self.numbers, self.appended, self.number);
+        self.figures.timed("APPEND", self.client.append(mailbox, "", message.as_bytes())).await;
+    }
+
+    async fn run(&mut self, name: &'static str, command: &str) {
+        self.commands += 1;
+        self.figures.timed(name, self.client.command(command)).await;
     }
 }
 
-fn message(numbers: &mut SplitMix64, index: usize, user: usize) -> String {
+fn draw_message(numbers: &mut SplitMix64, index: usize, user: usize) -> String {
     let size = MESSAGE_BYTES_MIN + numbers.below(MESSAGE_BYTES_MAX - MESSAGE_BYTES_MIN);
     corpus::message(numbers, index, user, size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_added_up_by_interval() {
+        assert_eq!(sums(&[vec![3, 4], vec![], vec![5, 6, 7]]), [8, 10, 7]);
+        assert_eq!(sums(&[]), [0; 0]);
+    }
 }

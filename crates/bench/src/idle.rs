@@ -5,43 +5,52 @@
 //! and the caller then measures the server's memory.
 
 use std::io::BufRead;
-use std::thread;
+
+use serde::Serialize;
 
 use crate::arguments::{Arguments, Result};
-use crate::imap_client::ImapClient;
-use crate::measurements::Stopwatch;
+use crate::measurements::{self, Stopwatch};
+use crate::users::{self, ImapServer};
+use bench::door::imap::plain_client::ImapClient;
 
-/// Number of threads that log in at the same time.
-const LOGIN_THREADS: usize = 8;
+/// Number of users who log in at the same time.
+const LOGINS_AT_ONCE: usize = 8;
+
+/// What is printed when all connections idle.
+#[derive(Serialize)]
+struct Output {
+    connections: usize,
+    seconds: f64,
+}
 
 /// Opens the connections, starts IDLE and waits.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let address = arguments.text("address")?;
-    let password = arguments.text("password")?;
+    let server = ImapServer::from_arguments(arguments)?;
     let connections: usize = arguments.get_or("connections", 5_000)?;
+    let runtime = users::runtime()?;
     let watch = Stopwatch::start();
-    let clients = thread::scope(|scope| {
-        let users = |thread| (1..=connections).skip(thread).step_by(LOGIN_THREADS);
-        let threads: Vec<_> =
-            (0..LOGIN_THREADS).map(|thread| scope.spawn(move || idle_all(address, password, users(thread)))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| "a client thread panicked")?)
-            .collect::<Result<Vec<_>>>()
-    })?;
-    println!("{{\"connections\": {connections}, \"seconds\": {:.3}}}", watch.elapsed().as_secs_f64());
+    let row = |first: usize| idle_all(server.clone(), (first..=connections).step_by(LOGINS_AT_ONCE));
+    let clients = runtime.block_on(users::run_users(LOGINS_AT_ONCE, row))?;
+    let seconds = (watch.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0;
+    measurements::print(&Output { connections, seconds })?;
     std::io::stdin().lock().read_line(&mut String::new())?;
     drop(clients);
     Ok(())
 }
 
-fn idle_all(address: &str, password: &str, users: impl Iterator<Item = usize>) -> Result<Vec<ImapClient>> {
-    let one = |user| -> Result<ImapClient> {
-        let mut client = ImapClient::connect(address)?;
-        client.login(user, password)?;
-        client.command("SELECT INBOX")?;
-        client.idle()?;
-        Ok(client)
-    };
-    users.map(|user| one(user).map_err(|error| format!("connection {user}: {error}").into())).collect()
+/// Logs in users one after another, and starts IDLE for each.
+async fn idle_all(server: ImapServer, users: impl Iterator<Item = usize>) -> Result<Vec<ImapClient>> {
+    let mut clients = Vec::new();
+    for user in users {
+        let client = idle(&server, user).await.map_err(|error| format!("connection {user}: {error}"))?;
+        clients.push(client);
+    }
+    Ok(clients)
+}
+
+async fn idle(server: &ImapServer, user: usize) -> Result<ImapClient> {
+    let mut client = server.log_in(user).await?;
+    client.command("SELECT INBOX").await?;
+    client.idle().await?;
+    Ok(client)
 }

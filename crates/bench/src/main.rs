@@ -19,7 +19,6 @@ mod compare_command;
 mod corpus;
 mod experiment_command;
 mod idle;
-mod imap_client;
 mod max_users_command;
 mod measurements;
 mod merge_command;
@@ -34,6 +33,7 @@ mod stub_command;
 #[cfg(test)]
 mod tests;
 mod timetable_command;
+mod users;
 
 use std::process::ExitCode;
 

@@ -1,10 +1,19 @@
-//! Times and counts, and their output.
+//! Times and counts of the works that have no workload file, and their output.
 //!
-//! This is the only module that reads the clock.
+//! All users of a work record in the same histograms, one for each operation ([`TimeHistogram`]: three significant
+//! digits), so that the memory does not grow with the users and their times. Of the failures, the number and the first
+//! one are kept.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sync::Mutex;
+use bench::door::call::CallError;
+use bench::record::histograms::TimeHistogram;
+use serde::Serialize;
+use tokio::time::Instant;
 
 /// A clock that measures from its start.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +23,6 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     /// Starts measuring.
-    #[expect(clippy::disallowed_methods, reason = "a load generator measures real time")]
     pub fn start() -> Self {
         Self { start: Instant::now() }
     }
@@ -25,112 +33,161 @@ impl Stopwatch {
     }
 }
 
-/// Measured times by operation.
+/// Measured times by operation. Clones record in the same histograms.
 #[derive(Debug, Default, Clone)]
 pub struct Measurements {
-    times_us: BTreeMap<&'static str, Vec<u64>>,
-    /// Commands that a server refused or answered wrongly.
-    pub failures: Vec<String>,
+    /// The lock is never held across an await.
+    figures: Arc<Mutex<Figures>>,
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    times: BTreeMap<&'static str, TimeHistogram>,
+    failures: u64,
+    first_failure: Option<String>,
 }
 
 impl Measurements {
     /// Records one time.
-    pub fn add(&mut self, name: &'static str, time: Duration) {
-        self.times_us.entry(name).or_default().push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    pub fn add(&self, name: &'static str, time: Duration) {
+        self.figures.lock().times.entry(name).or_default().record(time);
     }
 
-    /// Adds the records of other figures.
-    pub fn merge(&mut self, other: Self) {
-        for (name, mut times) in other.times_us {
-            self.times_us.entry(name).or_default().append(&mut times);
-        }
-        self.failures.extend(other.failures);
+    /// Counts a command that a server refused or answered wrongly.
+    pub fn add_failure(&self, failure: String) {
+        let mut figures = self.figures.lock();
+        figures.failures += 1;
+        figures.first_failure.get_or_insert(failure);
     }
 
-    /// Returns the number of recorded times.
-    pub fn count(&self) -> usize {
-        self.times_us.values().map(Vec::len).sum()
+    /// Waits for the end of a command and records its time, and its failure if it fails.
+    pub async fn timed(&self, name: &'static str, command: impl Future<Output = Result<(), CallError>>) {
+        let watch = Stopwatch::start();
+        let done = command.await;
+        self.add(name, watch.elapsed());
+        if let Err(error) = done {
+            self.add_failure(format!("{name}: {error}"));
+        }
     }
 
-    /// Formats everything as one JSON object, including the total duration.
-    pub fn json(mut self, seconds: f64) -> String {
-        let mut text =
-            format!("{{\"seconds\": {seconds:.3}, \"count\": {}, \"failures\": {}", self.count(), self.failures.len());
-        if let Some(first) = self.failures.first() {
-            let _ = write!(text, ", \"first_failure\": {:?}", first);
+    /// Returns what was measured in this number of seconds.
+    pub fn summary(&self, seconds: f64) -> Summary {
+        let figures = self.figures.lock();
+        Summary {
+            seconds: (seconds * 1_000.0).round() / 1_000.0,
+            count: figures.times.values().map(TimeHistogram::count).sum(),
+            failures: figures.failures,
+            first_failure: figures.first_failure.clone(),
+            times_us: figures.times.iter().map(|(name, times)| (*name, Spread::of(times))).collect(),
         }
-        text.push_str(", \"times_us\": {");
-        for (index, (name, times)) in self.times_us.iter_mut().enumerate() {
-            times.sort_unstable();
-            let comma = if index == 0 { "" } else { ", " };
-            let _ = write!(text, "{comma}\"{name}\": {}", spread(times));
-        }
-        text.push_str("}}");
-        text
     }
 }
 
-/// Formats count, mean, median, 99th percentile and maximum of sorted times.
-fn spread(sorted: &[u64]) -> String {
-    let at = |part: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * part) as usize).copied().unwrap_or(0);
-    let mean = sorted.iter().sum::<u64>().checked_div(sorted.len() as u64).unwrap_or(0);
-    format!(
-        "{{\"count\": {}, \"mean\": {mean}, \"p50\": {}, \"p99\": {}, \"max\": {}}}",
-        sorted.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    )
+/// The output of a work, which `scripts/bench` reads.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The total duration.
+    seconds: f64,
+    /// The number of recorded times.
+    count: u64,
+    failures: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_failure: Option<String>,
+    times_us: BTreeMap<&'static str, Spread>,
+}
+
+/// Count, mean, median, 99th percentile and maximum of times.
+#[derive(Debug, PartialEq, Serialize)]
+struct Spread {
+    count: u64,
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+impl Spread {
+    fn of(times: &TimeHistogram) -> Self {
+        let percentile = |percent| times.percentile_us(percent).unwrap_or(0);
+        Self {
+            count: times.count(),
+            mean: times.mean_us().unwrap_or(0.0).round() as u64,
+            p50: percentile(50.0),
+            p99: percentile(99.0),
+            max: times.max_us().unwrap_or(0),
+        }
+    }
+}
+
+/// Prints the output of a work as one line of JSON.
+pub fn print(output: &impl Serialize) -> Result<(), serde_json::Error> {
+    println!("{}", serde_json::to_string(output)?);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_are_counted_with_percentiles() {
-        let mut figures = Measurements::default();
-        (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
-        figures.failures.push("NO \"such\" thing".into());
-        let text = figures.json(2.0);
-        assert!(
-            text.contains("\"FETCH\": {\"count\": 101, \"mean\": 51, \"p50\": 51, \"p99\": 100, \"max\": 101}"),
-            "{text}"
-        );
-        assert!(text.contains("\"failures\": 1, \"first_failure\": \"NO \\\"such\\\" thing\""), "{text}");
-    }
-    #[test]
-    fn percentiles_are_measured_times() {
-        let check = |times: &[u64], expected: &str| assert_eq!(spread(times), expected, "{times:?}");
-        check(&[], "{\"count\": 0, \"mean\": 0, \"p50\": 0, \"p99\": 0, \"max\": 0}");
-        check(&[7], "{\"count\": 1, \"mean\": 7, \"p50\": 7, \"p99\": 7, \"max\": 7}");
-        check(&[1, 2], "{\"count\": 2, \"mean\": 1, \"p50\": 1, \"p99\": 1, \"max\": 2}");
-        check(&[1, 2, 9], "{\"count\": 3, \"mean\": 4, \"p50\": 2, \"p99\": 2, \"max\": 9}");
-        let thousand: Vec<u64> = (0..=1_000).collect();
-        check(&thousand, "{\"count\": 1001, \"mean\": 500, \"p50\": 500, \"p99\": 990, \"max\": 1000}");
+    fn text(figures: &Measurements, seconds: f64) -> String {
+        serde_json::to_string(&figures.summary(seconds)).expect("numbers and texts")
     }
 
     #[test]
-    fn merged_measurements_are_those_of_one_client() {
-        let mut one = Measurements::default();
-        let mut other = Measurements::default();
-        let mut both = Measurements::default();
-        for time in 1..=60 {
-            let half = if time % 3 == 0 { &mut one } else { &mut other };
-            let name = if time % 2 == 0 { "FETCH" } else { "STORE" };
-            half.add(name, Duration::from_micros(time));
-            both.add(name, Duration::from_micros(time));
+    fn times_are_counted_with_percentiles() {
+        let figures = Measurements::default();
+        (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
+        figures.add_failure("NO \"such\" thing".into());
+        figures.add_failure("NO other".into());
+        let expected = "{\"seconds\":2.0,\"count\":101,\"failures\":2,\"first_failure\":\"NO \\\"such\\\" thing\",\
+                        \"times_us\":{\"FETCH\":{\"count\":101,\"mean\":51,\"p50\":51,\"p99\":100,\"max\":101}}}";
+        assert_eq!(text(&figures, 2.0), expected);
+    }
+
+    #[test]
+    fn percentiles_are_measured_times() {
+        let check = |times: &[u64], [mean, p50, p99, max]: [u64; 4]| {
+            let mut histogram = TimeHistogram::default();
+            times.iter().for_each(|time| _ = histogram.record(Duration::from_micros(*time)));
+            let count = times.len() as u64;
+            assert_eq!(Spread::of(&histogram), Spread { count, mean, p50, p99, max }, "{times:?}");
+        };
+        check(&[], [0, 0, 0, 0]);
+        check(&[7], [7, 7, 7, 7]);
+        check(&[1, 3], [2, 1, 3, 3]);
+        check(&[1, 2, 9], [4, 2, 9, 9]);
+        let thousand: Vec<u64> = (0..=1_000).collect();
+        check(&thousand, [500, 500, 990, 1_000]);
+    }
+
+    #[test]
+    fn long_times_have_three_digits() {
+        let figures = Measurements::default();
+        [123_456, 7_654_321].iter().for_each(|time| figures.add("FETCH", Duration::from_micros(*time)));
+        let spread = &figures.summary(1.0).times_us["FETCH"];
+        for (measured, shown) in [(123_456, spread.p50), (7_654_321, spread.max), (3_888_888, spread.mean)] {
+            assert!(shown.abs_diff(measured) * 1_000 < measured, "{shown} instead of {measured}");
         }
-        other.failures.push("STORE: refused".to_owned());
-        both.failures.push("STORE: refused".to_owned());
-        one.merge(other);
-        assert_eq!((one.count(), both.count()), (60, 60));
-        assert_eq!(one.json(1.5), both.json(1.5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_of_failed_commands_are_measured() {
+        let figures = Measurements::default();
+        let refused = async {
+            tokio::time::advance(Duration::from_micros(1_500)).await;
+            Err(CallError::kept("no", "NOOP: NO later"))
+        };
+        figures.timed("NOOP", refused).await;
+        figures.clone().timed("NOOP", async { Ok(()) }).await;
+        let summary = figures.summary(1.0);
+        assert_eq!((summary.count, summary.failures), (2, 1));
+        assert_eq!(summary.first_failure.as_deref(), Some("NOOP: NOOP: NO later"));
+        assert_eq!(summary.times_us["NOOP"].max, 1_500);
     }
 
     #[test]
     fn run_without_commands_gives_valid_json() {
-        let text = Measurements::default().json(0.0625);
-        assert_eq!(text, "{\"seconds\": 0.062, \"count\": 0, \"failures\": 0, \"times_us\": {}}");
+        let expected = "{\"seconds\":0.063,\"count\":0,\"failures\":0,\"times_us\":{}}";
+        assert_eq!(text(&Measurements::default(), 0.0625), expected);
     }
 }

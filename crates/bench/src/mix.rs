@@ -6,12 +6,13 @@
 //! their number. With `--login once` a client keeps its connection and selects the mailbox again in each round.
 
 use std::fmt::Write as _;
-use std::thread;
+use std::sync::Arc;
 
 use crate::arguments::{Arguments, Result};
 use crate::corpus;
-use crate::imap_client::ImapClient;
-use crate::measurements::{Measurements, Stopwatch};
+use crate::measurements::{self, Measurements, Stopwatch};
+use crate::users::{self, ImapServer, run_users};
+use bench::door::imap::plain_client::ImapClient;
 use bench::random::SplitMix64;
 
 /// Size of the text of an appended message in bytes.
@@ -19,10 +20,9 @@ const MESSAGE_BYTES: usize = 4_000;
 const NEWEST: usize = 20;
 
 /// Settings shared by all clients.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Settings {
-    address: String,
-    password: String,
+    server: ImapServer,
     rounds: usize,
     messages: usize,
     login_once: bool,
@@ -30,128 +30,122 @@ struct Settings {
 
 /// Fills the mailboxes, runs all clients, and prints the times of their commands.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let plan = Settings {
-        address: arguments.text("address")?.to_owned(),
-        password: arguments.text("password")?.to_owned(),
+    let settings = Settings {
+        server: ImapServer::from_arguments(arguments)?,
         rounds: arguments.get_or("rounds", 20)?,
         messages: arguments.get_or("messages", 100)?,
         login_once: arguments.get_or("login", "always".to_owned())? == "once",
     };
     let clients = arguments.get_or("clients", 50)?;
-    if plan.messages < NEWEST {
-        return Err(
-            format!("--messages {} is too low: each round reads the newest {NEWEST} messages", plan.messages).into()
-        );
+    if settings.messages < NEWEST {
+        let messages = settings.messages;
+        return Err(format!("--messages {messages} is too low: each round reads the newest {NEWEST} messages").into());
     }
+    let settings = Arc::new(settings);
+    let runtime = users::runtime()?;
     if arguments.get_or("fill", 1)? == 1 {
-        run_clients(clients, |user| fill(&plan, user))?;
+        runtime.block_on(run_users(clients, |user| fill(Arc::clone(&settings), user)))?;
     }
-    if plan.rounds == 0 {
+    if settings.rounds == 0 {
         return Ok(());
     }
+    let figures = Measurements::default();
     let watch = Stopwatch::start();
-    let figures = run_clients(clients, |user| sessions(&plan, user))?;
-    println!("{}", figures.json(watch.elapsed().as_secs_f64()));
+    let sessions = |user| run_sessions(Arc::clone(&settings), user, figures.clone());
+    runtime.block_on(run_users(clients, sessions))?;
+    Ok(measurements::print(&figures.summary(watch.elapsed().as_secs_f64()))?)
+}
+
+/// Fills the mailbox of a user.
+async fn fill(settings: Arc<Settings>, user: usize) -> Result<()> {
+    let mut numbers = SplitMix64::new(user as u64);
+    let mut client = settings.server.log_in(user).await?;
+    client.command("SELECT INBOX").await?;
+    // An empty mailbox has no messages to flag.
+    client.command_with_any_status("STORE 1:* +FLAGS.SILENT (\\Deleted)").await?;
+    client.command("EXPUNGE").await?;
+    for index in 0..settings.messages {
+        let message = corpus::message(&mut numbers, index, user, MESSAGE_BYTES);
+        client.append("INBOX", "", message.as_bytes()).await?;
+    }
+    Ok(client.command("LOGOUT").await?)
+}
+
+/// Runs the rounds of a user.
+async fn run_sessions(settings: Arc<Settings>, user: usize, figures: Measurements) -> Result<()> {
+    let mut numbers = SplitMix64::new((user as u64) << 32);
+    let mut open = None;
+    for round in 0..settings.rounds {
+        let client = match open.take() {
+            Some(client) => client,
+            None => log_in(&settings, user, &figures).await?,
+        };
+        let mut session = Session { client, user, messages: settings.messages, figures: &figures };
+        session.run_round(round, &mut numbers).await;
+        if settings.login_once && round + 1 < settings.rounds {
+            open = Some(session.client);
+        } else {
+            session.run("LOGOUT", "LOGOUT").await;
+        }
+    }
     Ok(())
 }
 
-/// Runs the same work for users 1 to `clients` concurrently.
-fn run_clients(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> Result<Measurements> {
-    let work = &work;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
-        let mut figures = Measurements::default();
-        for thread in threads {
-            figures.merge(thread.join().map_err(|_| "a client thread panicked")??);
-        }
-        Ok(figures)
-    })
-}
-
-fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
-    let mut numbers = SplitMix64::new(user as u64);
-    let mut client = ImapClient::connect(&plan.address)?;
-    client.login(user, &plan.password)?;
-    client.command("SELECT INBOX")?;
-    client.command("STORE 1:* +FLAGS.SILENT (\\Deleted)").or_else(|_| client.command("NOOP"))?;
-    client.command("EXPUNGE")?;
-    for index in 0..plan.messages {
-        client.append("INBOX", "", corpus::message(&mut numbers, index, user, MESSAGE_BYTES).as_bytes())?;
-    }
-    client.command("LOGOUT")?;
-    Ok(Measurements::default())
-}
-
-fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
-    let mut figures = Measurements::default();
-    let mut numbers = SplitMix64::new((user as u64) << 32);
-    let mut client = None;
-    for round in 0..plan.rounds {
-        let mut current = match client.take() {
-            Some(client) => client,
-            None => log_in(plan, user, &mut figures)?,
-        };
-        session(plan, user, round, &mut Session { client: &mut current, figures: &mut figures, numbers: &mut numbers });
-        if plan.login_once && round + 1 < plan.rounds {
-            client = Some(current);
-        } else {
-            current.timed(&mut figures, "LOGOUT", |client| client.command("LOGOUT"));
-        }
-    }
-    Ok(figures)
-}
-
-fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<ImapClient> {
+async fn log_in(settings: &Settings, user: usize, figures: &Measurements) -> Result<ImapClient> {
     let watch = Stopwatch::start();
-    let mut client = ImapClient::connect(&plan.address)?;
-    client.login(user, &plan.password)?;
+    let client = settings.server.log_in(user).await?;
     figures.add("LOGIN", watch.elapsed());
     Ok(client)
 }
 
 /// State of a running session.
 struct Session<'a> {
-    client: &'a mut ImapClient,
-    figures: &'a mut Measurements,
-    numbers: &'a mut SplitMix64,
+    client: ImapClient,
+    user: usize,
+    messages: usize,
+    figures: &'a Measurements,
 }
 
 impl Session<'_> {
-    fn run(&mut self, name: &'static str, command: &str) {
-        self.client.timed(self.figures, name, |client| client.command(command));
+    async fn run(&mut self, name: &'static str, command: &str) {
+        self.figures.timed(name, self.client.command(command)).await;
     }
-}
 
-fn session(plan: &Settings, user: usize, round: usize, session: &mut Session<'_>) {
-    let last = plan.messages;
-    session.run("LIST", "LIST \"\" \"*\"");
-    session.run("SELECT", "SELECT INBOX");
-    session.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)");
-    let newest = last + 1 - NEWEST;
-    session.run("FETCH ENVELOPE", &format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"));
-    for _ in 0..3 {
-        let number = 1 + session.numbers.below(last);
-        session.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])"));
+    async fn run_round(&mut self, round: usize, numbers: &mut SplitMix64) {
+        let last = self.messages;
+        self.run("LIST", "LIST \"\" \"*\"").await;
+        self.run("SELECT", "SELECT INBOX").await;
+        self.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)").await;
+        let newest = last + 1 - NEWEST;
+        let envelopes = format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)");
+        self.run("FETCH ENVELOPE", &envelopes).await;
+        for _ in 0..3 {
+            let number = 1 + numbers.below(last);
+            self.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])")).await;
+        }
+        let number = 1 + numbers.below(last);
+        let header = format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])");
+        self.run("FETCH HEADER", &header).await;
+        self.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)")).await;
+        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await;
+        self.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)")).await;
+        self.run("SEARCH", "SEARCH UNSEEN").await;
+        self.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024").await;
+        self.append_and_remove(round, numbers).await;
+        self.run("NOOP", "NOOP").await;
     }
-    let number = 1 + session.numbers.below(last);
-    session.run("FETCH HEADER", &format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])"));
-    session.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)"));
-    session.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)"));
-    session.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)"));
-    session.run("SEARCH", "SEARCH UNSEEN");
-    session.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024");
-    append_and_remove(plan, user, round, session);
-    session.run("NOOP", "NOOP");
-}
 
-fn append_and_remove(plan: &Settings, user: usize, round: usize, session: &mut Session<'_>) {
-    let mut doomed = String::new();
-    for index in 0..2 {
-        let message = corpus::message(session.numbers, round * 2 + index, user, MESSAGE_BYTES);
-        session.client.timed(session.figures, "APPEND", |client| client.append("INBOX", "", message.as_bytes()));
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(doomed, "{comma}{}", 1 + (session.numbers.below(plan.messages / 2) + index * plan.messages / 2));
+    async fn append_and_remove(&mut self, round: usize, numbers: &mut SplitMix64) {
+        let mut doomed = String::new();
+        let half = self.messages / 2;
+        for index in 0..2 {
+            let message = corpus::message(numbers, round * 2 + index, self.user, MESSAGE_BYTES);
+            let append = self.client.append("INBOX", "", message.as_bytes());
+            self.figures.timed("APPEND", append).await;
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(doomed, "{comma}{}", 1 + (numbers.below(half) + index * self.messages / 2));
+        }
+        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await;
+        self.run("EXPUNGE", "EXPUNGE").await;
     }
-    session.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)"));
-    session.run("EXPUNGE", "EXPUNGE");
 }

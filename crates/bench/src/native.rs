@@ -14,8 +14,9 @@
 use client::v1;
 use client::{Client, ConnectOptions, Trust};
 
-use crate::arguments::{Arguments, Result};
-use crate::measurements::{Measurements, Stopwatch};
+use crate::arguments::{Arguments, Error, Result};
+use crate::measurements::{self, Measurements, Stopwatch};
+use crate::users::{self, address};
 use bench::random::SplitMix64;
 
 /// Number of rows per screen.
@@ -57,16 +58,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let users: usize = arguments.get_or("users", 250)?;
     let guests: usize = arguments.get_or("guests", 0)?;
     let elsewhere = Plan { files: arguments.get_or("guest-file", plan.files.clone())?, ..plan.clone() };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (figures, seconds) = runtime.block_on(async {
+    let (figures, seconds) = users::runtime()?.block_on(async {
         let mut ready = Vec::with_capacity(guests);
+        let uncounted = Measurements::default();
         for guest in users + 1..=users + guests {
-            ready.push(User::log_in(&elsewhere, guest).await?);
+            ready.push(User::log_in(&elsewhere, guest, &uncounted).await?);
         }
         run_users(plan, 1..=users, ready).await
     })?;
-    println!("{}", figures.json(seconds));
-    Ok(())
+    Ok(measurements::print(&figures.summary(seconds))?)
 }
 
 /// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
@@ -77,8 +77,9 @@ async fn run_users(
     guests: Vec<User>,
 ) -> Result<(Measurements, f64)> {
     let mut ready = Vec::new();
+    let figures = Measurements::default();
     for user in users {
-        ready.push(User::log_in(&plan, user).await?);
+        ready.push(User::log_in(&plan, user, &figures).await?);
     }
     let watch = Stopwatch::start();
     let mut visiting = tokio::task::JoinSet::new();
@@ -102,12 +103,11 @@ async fn run_users(
                     None => user.round().await?,
                 }
             }
-            Ok::<Measurements, Box<dyn std::error::Error + Send + Sync>>(user.figures)
+            Ok::<(), Error>(())
         });
     }
-    let mut figures = Measurements::default();
     while let Some(done) = working.join_next().await {
-        figures.merge(done??);
+        done??;
     }
     let seconds = watch.elapsed().as_secs_f64();
     match visiting.try_join_next() {
@@ -126,16 +126,16 @@ struct User {
 }
 
 impl User {
-    async fn log_in(plan: &Plan, number: usize) -> Result<Self> {
+    async fn log_in(plan: &Plan, number: usize, figures: &Measurements) -> Result<Self> {
         let client = Client::connect(&plan.options).await?;
-        client.login(&format!("{number}bench@bench.test"), &plan.password).await?;
+        client.login(&address(number), &plan.password).await?;
         let path = plan.files.replace("{}", &(1 + number % plan.databases).to_string());
         Ok(Self {
             client,
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
             views: plan.views.iter().map(|name| view_key(name)).collect(),
             numbers: SplitMix64::new(number as u64),
-            figures: Measurements::default(),
+            figures: figures.clone(),
         })
     }
 

@@ -5,17 +5,21 @@
 //! the requests of `--attack` on `--connections` connections, and ignores the replies; with `none` it does nothing.
 //! The mailbox that the attacks work on is filled first, once (`--fill 1`).
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use client::{Client, ConnectOptions, Trust, v1};
+use client::{Client, ConnectOptions, Traffic, Trust, v1};
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::arguments::{Arguments, Result};
-use crate::imap_client::ImapClient;
-use crate::measurements::{Measurements, Stopwatch};
+use crate::measurements::{self, Measurements, Stopwatch, Summary};
+use crate::users::{self, ImapServer, address};
+use bench::door::call::{CallCount, CallError};
+use bench::door::line_connection::Place;
+use bench::door::smtp::{Dialect, Envelope, SmtpConnection};
 
 /// The user who attacks, and the users who measure.
 const ATTACKER: usize = 1;
@@ -44,10 +48,11 @@ const FORMULA: &str = "@ProperCase(@ReplaceSubstring(Body; \"x\"; \"long \"))";
 const DOCUMENT_BYTES: usize = 500_000;
 const VIEW: &str = "Neighbors";
 
-/// The addresses of the server, and the attack.
+/// The addresses of the server, and what the users work on.
+#[derive(Debug)]
 struct Target {
-    imap: String,
-    smtp: String,
+    imap: ImapServer,
+    smtp: Place,
     native: ConnectOptions,
     password: String,
     /// The database and the view that the native user reads.
@@ -55,111 +60,117 @@ struct Target {
     view: String,
 }
 
-/// An attack: its name, and a function that repeats its requests on one connection until the connection fails.
-type Attack = (&'static str, fn(&Target, &Strike<'_>) -> Result<()>);
-
-/// What the connections of an attack share.
-struct Strike<'s> {
-    done: &'s AtomicBool,
-    requests: &'s AtomicU64,
-}
-
-impl Strike<'_> {
-    /// Repeats a request until the measurement is over.
-    fn repeat(&self, mut request: impl FnMut() -> Result<()>) -> Result<()> {
-        while !self.done.load(Ordering::Relaxed) {
-            request()?;
-            self.requests.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+impl Target {
+    fn from_arguments(arguments: &Arguments) -> Result<Self> {
+        let certificate = std::fs::read(arguments.text("certificate")?)?;
+        let password = arguments.text("password")?;
+        Ok(Self {
+            imap: ImapServer::new(arguments.text("imap")?, password),
+            smtp: Place::unencrypted(arguments.text("smtp")?, &Traffic::default()),
+            native: ConnectOptions::new(arguments.text("native")?, Trust::pinned(&certificate)?),
+            password: password.to_owned(),
+            database: arguments.text("database")?.to_owned(),
+            view: arguments.get_or("view", "All Documents".to_owned())?,
+        })
     }
 
-    /// Repeats IMAP commands on one connection with a mailbox selected. Replies other than OK are ignored.
-    fn repeat_imap(&self, target: &Target, mailbox: &str, commands: &[String]) -> Result<()> {
-        let mut client = log_in(target, ATTACKER)?;
-        client.command(&format!("SELECT {mailbox}"))?;
-        self.repeat(|| commands.iter().try_for_each(|command| client.command_with_any_reply(command)))
+    /// Connects over the native protocol, and logs in a user.
+    async fn native_client(&self, user: usize) -> Result<Client> {
+        let client = Client::connect(&self.native).await?;
+        client.login(&address(user), &self.password).await?;
+        Ok(client)
+    }
+
+    async fn smtp_connection(&self) -> Result<SmtpConnection> {
+        Ok(SmtpConnection::connect(&self.smtp, Dialect::Smtp, &mut CallCount::default()).await?)
     }
 }
 
-const ATTACKS: &[Attack] = &[
-    ("none", |_, _| Ok(())),
-    ("LIST with hostile patterns", |target, strike| strike.repeat_imap(target, "INBOX", &[list_command()])),
-    ("SEARCH for many texts", |target, strike| strike.repeat_imap(target, "Large", &[search_command()])),
-    ("FETCH of large messages", |target, strike| {
-        strike.repeat_imap(target, "Large", &["FETCH 1:* (BINARY.SIZE[1] BODY.PEEK[])".to_owned()])
-    }),
-    ("COPY, STORE and EXPUNGE of many messages", |target, strike| {
-        let commands = ["COPY 1:* INBOX", "STORE 6401:* +FLAGS (\\Deleted)", "EXPUNGE"];
-        strike.repeat_imap(target, "INBOX", &commands.map(str::to_owned))
-    }),
-    ("THREAD and SORT of many messages", |target, strike| {
-        let commands = ["THREAD REFERENCES UTF-8 ALL", "SORT (SUBJECT FROM) UTF-8 ALL"];
-        strike.repeat_imap(target, "INBOX", &commands.map(str::to_owned))
-    }),
-    ("APPEND of large messages", append_large),
-    ("wrong passwords", guess_passwords),
-    ("SMTP with large messages", send_large),
-    ("a view with expensive columns", refresh_view),
-    ("a search with an expensive formula", search_notes),
+/// The request that an attack repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attack {
+    None,
+    List,
+    Search,
+    Fetch,
+    Copy,
+    Sort,
+    Append,
+    Passwords,
+    Smtp,
+    View,
+    Formula,
+}
+
+const ATTACKS: &[(&str, Attack)] = &[
+    ("none", Attack::None),
+    ("LIST with hostile patterns", Attack::List),
+    ("SEARCH for many texts", Attack::Search),
+    ("FETCH of large messages", Attack::Fetch),
+    ("COPY, STORE and EXPUNGE of many messages", Attack::Copy),
+    ("THREAD and SORT of many messages", Attack::Sort),
+    ("APPEND of large messages", Attack::Append),
+    ("wrong passwords", Attack::Passwords),
+    ("SMTP with large messages", Attack::Smtp),
+    ("a view with expensive columns", Attack::View),
+    ("a search with an expensive formula", Attack::Formula),
 ];
+
+impl Attack {
+    fn named(name: &str) -> Result<Self> {
+        let found = ATTACKS.iter().find(|(known, _)| *known == name);
+        let unknown = || {
+            let known: Vec<&str> = ATTACKS.iter().map(|(name, _)| *name).collect();
+            format!("unknown attack {name:?}; choose one of: {}", known.join(", "))
+        };
+        Ok(found.ok_or_else(unknown)?.1)
+    }
+}
+
+/// An attack, which several connections perform. Clones count their requests together.
+#[derive(Debug, Clone)]
+struct Strike {
+    attack: Attack,
+    target: Arc<Target>,
+    is_over: Arc<AtomicBool>,
+    requests: Arc<AtomicU64>,
+}
+
+/// The figures of the measuring users, and the number of requests of the attack.
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    summary: Summary,
+    attack_requests: u64,
+}
 
 /// Runs one attack and prints the times of the measuring users.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let certificate = std::fs::read(arguments.text("certificate")?)?;
-    let target = Target {
-        imap: arguments.text("imap")?.to_owned(),
-        smtp: arguments.text("smtp")?.to_owned(),
-        native: ConnectOptions::new(arguments.text("native")?, Trust::pinned(&certificate)?),
-        password: arguments.text("password")?.to_owned(),
-        database: arguments.text("database")?.to_owned(),
-        view: arguments.get_or("view", "All Documents".to_owned())?,
-    };
+    let target = Arc::new(Target::from_arguments(arguments)?);
+    // The measuring users have a thread of their own, so that the tasks of the attack do not delay them.
+    let measuring = users::single_runtime()?;
     if arguments.get_or("fill", 0)? == 1 {
-        fill(&target)?;
+        measuring.block_on(fill(&target))?;
     }
-    let name = arguments.get_or("attack", "none".to_owned())?;
-    let Some((_, attack)) = ATTACKS.iter().find(|(known, _)| *known == name) else {
-        let known: Vec<&str> = ATTACKS.iter().map(|(name, _)| *name).collect();
-        return Err(format!("unknown attack {name:?}; choose one of: {}", known.join(", ")).into());
-    };
-    let connections = if name == "none" { 0 } else { arguments.get_or("connections", 8)? };
+    let attack = Attack::named(&arguments.get_or("attack", "none".to_owned())?)?;
+    let strike = Strike { attack, target: Arc::clone(&target), is_over: Arc::default(), requests: Arc::default() };
+    let connections = if attack == Attack::None { 0 } else { arguments.get_or("connections", 8)? };
     let length = Duration::from_secs(arguments.get_or("seconds", 5)?);
-    let done = AtomicBool::new(false);
-    let requests = AtomicU64::new(0);
-    let strike = Strike { done: &done, requests: &requests };
+    let attacking = users::runtime()?;
     let watch = Stopwatch::start();
-    let target = &target;
-    let strike = &strike;
-    let figures = thread::scope(|scope| {
-        for _ in 0..connections {
-            scope.spawn(move || {
-                // A connection that the server ends is opened again.
-                while !strike.done.load(Ordering::Relaxed) {
-                    if attack(target, strike).is_err() {
-                        pause();
-                    }
-                }
-            });
-        }
-        let measuring = [measure_imap, measure_smtp, measure_native];
-        let threads = measuring.map(|measure| scope.spawn(move || measure(target, watch, length)));
-        let mut figures = Measurements::default();
-        let mut failed = None;
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(found)) => figures.merge(found),
-                Ok(Err(error)) => failed = Some(error),
-                Err(_) => failed = Some("a measuring thread panicked".into()),
-            }
-        }
-        done.store(true, Ordering::Relaxed);
-        failed.map_or(Ok(figures), Err)
-    })?;
-    let text = figures.json(watch.elapsed().as_secs_f64());
-    let open = text.strip_suffix('}').unwrap_or(&text);
-    println!("{open}, \"attack_requests\": {}}}", requests.load(Ordering::Relaxed));
-    Ok(())
+    let mut tasks = JoinSet::new();
+    for _ in 0..connections {
+        tasks.spawn_on(strike.clone().reconnect(), attacking.handle());
+    }
+    let clock = Clock { watch, length };
+    let figures = Measurements::default();
+    let measured = measuring.block_on(measure(&target, clock, &figures));
+    strike.is_over.store(true, Ordering::Relaxed);
+    measured?;
+    attacking.block_on(async { while tasks.join_next().await.is_some() {} });
+    let summary = figures.summary(watch.elapsed().as_secs_f64());
+    let attack_requests = strike.requests.load(Ordering::Relaxed);
+    Ok(measurements::print(&Output { summary, attack_requests })?)
 }
 
 /// Prints the names of all attacks, one a line.
@@ -167,117 +178,235 @@ pub fn print_attacks() {
     ATTACKS.iter().for_each(|(name, _)| println!("{name}"));
 }
 
-#[expect(clippy::disallowed_methods, reason = "a load generator waits in real time")]
-fn pause() {
-    thread::sleep(PAUSE);
-}
-
-fn log_in(target: &Target, user: usize) -> Result<ImapClient> {
-    let mut client = ImapClient::connect(&target.imap)?;
-    client.login(user, &target.password)?;
-    Ok(client)
-}
-
-/// Repeats a request with pauses until the time is over.
-fn repeat_until(
+/// When the measuring users stop.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
     watch: Stopwatch,
     length: Duration,
-    mut request: impl FnMut(&mut Measurements) -> Result<()>,
-) -> Result<Measurements> {
-    let mut figures = Measurements::default();
-    while watch.elapsed() < length {
-        request(&mut figures)?;
-        pause();
+}
+
+impl Clock {
+    fn is_over(self) -> bool {
+        self.watch.elapsed() >= self.length
     }
-    Ok(figures)
 }
 
-fn measure_imap(target: &Target, watch: Stopwatch, length: Duration) -> Result<Measurements> {
-    let mut client = log_in(target, IMAP_USER)?;
-    client.command("SELECT INBOX")?;
-    repeat_until(watch, length, |figures| {
-        client.timed(figures, "NOOP", |client| client.command("NOOP"));
-        client.timed(figures, "STATUS", |client| client.command("STATUS INBOX (MESSAGES UNSEEN)"));
-        Ok(())
-    })
+/// Runs the measuring users until the time is over.
+async fn measure(target: &Target, clock: Clock, figures: &Measurements) -> Result<()> {
+    let imap = measure_imap(target, clock, figures);
+    let smtp = measure_smtp(target, clock, figures);
+    let native = measure_native(target, clock, figures);
+    tokio::try_join!(imap, smtp, native)?;
+    Ok(())
 }
 
-fn measure_smtp(target: &Target, watch: Stopwatch, length: Duration) -> Result<Measurements> {
-    let mut client = SmtpClient::connect(&target.smtp)?;
-    let recipient = format!("{SMTP_USER}bench@bench.test");
+async fn measure_imap(target: &Target, clock: Clock, figures: &Measurements) -> Result<()> {
+    let mut client = target.imap.log_in(IMAP_USER).await?;
+    client.command("SELECT INBOX").await?;
+    while !clock.is_over() {
+        figures.timed("NOOP", client.command("NOOP")).await;
+        figures.timed("STATUS", client.command("STATUS INBOX (MESSAGES UNSEEN)")).await;
+        sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+async fn measure_smtp(target: &Target, clock: Clock, figures: &Measurements) -> Result<()> {
+    let mut connection = target.smtp_connection().await?;
+    let envelope = envelope_to(SMTP_USER);
     let mut sent = 0;
-    repeat_until(watch, length, |figures| {
+    while !clock.is_over() {
         if sent == SESSION_MESSAGES {
-            client = SmtpClient::connect(&target.smtp)?;
+            connection = target.smtp_connection().await?;
             sent = 0;
         }
         sent += 1;
         let delivery = Stopwatch::start();
-        client.send(&recipient, b"Subject: a neighbor\r\n\r\nHello.\r\n")?;
+        send(&mut connection, &envelope, b"Subject: a neighbor\r\n\r\nHello.\r\n").await?;
         figures.add("delivery", delivery.elapsed());
-        Ok(())
-    })
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
-fn measure_native(target: &Target, watch: Stopwatch, length: Duration) -> Result<Measurements> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = runtime.block_on(native_client(target, NATIVE_USER))?;
-    let database = database_key(&target.database);
-    let view = view_key(&target.view);
-    repeat_until(watch, length, |figures| {
+async fn measure_native(target: &Target, clock: Clock, figures: &Measurements) -> Result<()> {
+    let client = target.native_client(NATIVE_USER).await?;
+    let request = v1::ReadEntriesRequest {
+        database: database_key(&target.database),
+        view: view_key(&target.view),
+        navigator: v1::Navigator::Next.into(),
+        count: 50,
+        mask: Some(v1::ReadMask { values: true, ..v1::ReadMask::default() }),
+        ..v1::ReadEntriesRequest::default()
+    };
+    while !clock.is_over() {
         let page = Stopwatch::start();
-        let request = v1::ReadEntriesRequest {
-            database: database.clone(),
-            view: view.clone(),
-            navigator: v1::Navigator::Next.into(),
-            count: 50,
-            mask: Some(v1::ReadMask { values: true, ..v1::ReadMask::default() }),
-            ..v1::ReadEntriesRequest::default()
-        };
-        runtime.block_on(client.views().read_entries(request))?;
+        client.views().read_entries(request.clone()).await?;
         figures.add("view page", page.elapsed());
-        Ok(())
-    })
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Fills the attacker's mail file.
-fn fill(target: &Target) -> Result<()> {
-    let mut client = log_in(target, ATTACKER)?;
+async fn fill(target: &Target) -> Result<()> {
+    fill_mailboxes(target).await?;
+    let client = target.native_client(ATTACKER).await?;
+    create_note(&client).await?;
+    let column = v1::ColumnDesign { formula: FORMULA.to_owned(), ..v1::ColumnDesign::default() };
+    let columns = (0..COLUMNS).map(|number| v1::ColumnDesign { title: format!("Column {number}"), ..column.clone() });
+    let design = v1::ViewDesign {
+        title: VIEW.to_owned(),
+        selection: "SELECT @All".to_owned(),
+        columns: columns.collect(),
+        personal: true,
+        ..v1::ViewDesign::default()
+    };
+    let request = v1::CreateViewRequest { database: database_key(&mail_file()), design: Some(design) };
+    client.views().create_view(request).await?;
+    Ok(())
+}
+
+async fn fill_mailboxes(target: &Target) -> Result<()> {
+    let mut client = target.imap.log_in(ATTACKER).await?;
     for number in 0..MESSAGES {
         let message = format!("Message-ID: <{number}@bench.test>\r\nSubject: Number {number}\r\n\r\nText.\r\n");
-        client.append("INBOX", "", message.as_bytes())?;
+        client.append("INBOX", "", message.as_bytes()).await?;
     }
-    client.command("SELECT INBOX")?;
+    client.command("SELECT INBOX").await?;
     for _ in 0..DOUBLINGS {
-        client.command("COPY 1:* INBOX")?;
-        client.command("NOOP")?;
+        client.command("COPY 1:* INBOX").await?;
+        client.command("NOOP").await?;
     }
-    client.command("CREATE Large")?;
+    client.command("CREATE Large").await?;
     let large = large_message();
     for _ in 0..LARGE_MESSAGES {
-        client.append("Large", "", &large)?;
+        client.append("Large", "", &large).await?;
     }
     for number in 0..FOLDERS {
-        client.command(&format!("CREATE {}{number}", "a".repeat(200)))?;
+        client.command(&format!("CREATE {}{number}", "a".repeat(200))).await?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let client = native_client(target, ATTACKER).await?;
-        create_note(&client).await?;
-        let column = v1::ColumnDesign { formula: FORMULA.to_owned(), ..v1::ColumnDesign::default() };
-        let columns =
-            (0..COLUMNS).map(|number| v1::ColumnDesign { title: format!("Column {number}"), ..column.clone() });
-        let design = v1::ViewDesign {
-            title: VIEW.to_owned(),
-            selection: "SELECT @All".to_owned(),
-            columns: columns.collect(),
-            personal: true,
-            ..v1::ViewDesign::default()
-        };
-        let request = v1::CreateViewRequest { database: database_key(&mail_file()), design: Some(design) };
-        client.views().create_view(request).await?;
+    Ok(())
+}
+
+impl Strike {
+    /// Repeats the requests until the measurement is over. A connection that the server ends is opened again.
+    async fn reconnect(self) {
+        while self.goes_on() {
+            if self.repeat().await.is_err() {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Repeats the requests on one connection, until it fails or the measurement is over.
+    async fn repeat(&self) -> Result<()> {
+        match self.attack {
+            Attack::None => Ok(()),
+            Attack::List => self.repeat_imap("INBOX", &[&list_command()]).await,
+            Attack::Search => self.repeat_imap("Large", &[&search_command()]).await,
+            Attack::Fetch => self.repeat_imap("Large", &["FETCH 1:* (BINARY.SIZE[1] BODY.PEEK[])"]).await,
+            Attack::Copy => {
+                let commands = ["COPY 1:* INBOX", "STORE 6401:* +FLAGS (\\Deleted)", "EXPUNGE"];
+                self.repeat_imap("INBOX", &commands).await
+            }
+            Attack::Sort => {
+                let commands = ["THREAD REFERENCES UTF-8 ALL", "SORT (SUBJECT FROM) UTF-8 ALL"];
+                self.repeat_imap("INBOX", &commands).await
+            }
+            Attack::Append => self.append_large().await,
+            Attack::Passwords => self.guess_passwords().await,
+            Attack::Smtp => self.send_large().await,
+            Attack::View => self.refresh_view().await,
+            Attack::Formula => self.search_notes().await,
+        }
+    }
+
+    /// Returns `true` until the measurement is over.
+    fn goes_on(&self) -> bool {
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Repeats IMAP commands on one connection with a mailbox selected. Replies other than OK are ignored.
+    async fn repeat_imap(&self, mailbox: &str, commands: &[&str]) -> Result<()> {
+        let mut client = self.target.imap.log_in(ATTACKER).await?;
+        client.command(&format!("SELECT {mailbox}")).await?;
+        while self.goes_on() {
+            for command in commands {
+                client.command_with_any_status(command).await?;
+            }
+            self.count_request();
+        }
         Ok(())
-    })
+    }
+
+    async fn append_large(&self) -> Result<()> {
+        let mut client = self.target.imap.log_in(ATTACKER).await?;
+        let large = large_message();
+        client.command_with_any_status("CREATE Appended").await?;
+        client.command("SELECT Appended").await?;
+        while self.goes_on() {
+            client.append("Appended", "\\Deleted", &large).await?;
+            client.command_with_any_status("EXPUNGE").await?;
+            self.count_request();
+        }
+        Ok(())
+    }
+
+    async fn guess_passwords(&self) -> Result<()> {
+        let command = format!("LOGIN {} wrong", address(ATTACKER));
+        while self.goes_on() {
+            let mut client = self.target.imap.connect().await?;
+            for _ in 0..3 {
+                client.command_with_any_status(&command).await?;
+            }
+            self.count_request();
+        }
+        Ok(())
+    }
+
+    async fn send_large(&self) -> Result<()> {
+        let mut connection = self.target.smtp_connection().await?;
+        let large = large_message();
+        let envelope = envelope_to(ATTACKER);
+        while self.goes_on() {
+            send(&mut connection, &envelope, &large).await?;
+            self.count_request();
+        }
+        Ok(())
+    }
+
+    async fn refresh_view(&self) -> Result<()> {
+        let client = self.target.native_client(ATTACKER).await?;
+        while self.goes_on() {
+            create_note(&client).await?;
+            let request = v1::OpenCollectionRequest { database: database_key(&mail_file()), view: view_key(VIEW) };
+            let _ = client.views().open_collection(request).await;
+            self.count_request();
+        }
+        Ok(())
+    }
+
+    async fn search_notes(&self) -> Result<()> {
+        let client = self.target.native_client(ATTACKER).await?;
+        let request = v1::SearchNotesRequest {
+            database: database_key(&mail_file()),
+            formula: format!("SELECT {FORMULA} = \"absent\""),
+            ..v1::SearchNotesRequest::default()
+        };
+        while self.goes_on() {
+            if let Ok(replies) = client.notes().search_notes(request.clone()).await {
+                let mut replies = replies.into_inner();
+                while let Ok(Some(_)) = replies.message().await {}
+            }
+            self.count_request();
+        }
+        Ok(())
+    }
 }
 
 fn list_command() -> String {
@@ -290,67 +419,17 @@ fn search_command() -> String {
     format!("SEARCH {}", texts.join(" "))
 }
 
-fn append_large(target: &Target, strike: &Strike<'_>) -> Result<()> {
-    let mut client = log_in(target, ATTACKER)?;
-    let large = large_message();
-    client.command_with_any_reply("CREATE Appended")?;
-    client.command("SELECT Appended")?;
-    strike.repeat(|| {
-        client.append("Appended", "\\Deleted", &large)?;
-        client.command_with_any_reply("EXPUNGE")
-    })
+/// Returns the sender and the recipient of a message to a user.
+fn envelope_to(user: usize) -> Envelope {
+    Envelope { from: "sender@elsewhere.test".to_owned(), to: vec![address(user)] }
 }
 
-fn guess_passwords(target: &Target, strike: &Strike<'_>) -> Result<()> {
-    strike.repeat(|| {
-        let mut client = ImapClient::connect(&target.imap)?;
-        (0..3).try_for_each(|_| client.command_with_any_reply(&format!("LOGIN {ATTACKER}bench@bench.test wrong")))
-    })
-}
-
-fn send_large(target: &Target, strike: &Strike<'_>) -> Result<()> {
-    let mut client = SmtpClient::connect(&target.smtp)?;
-    let large = large_message();
-    let recipient = format!("{ATTACKER}bench@bench.test");
-    strike.repeat(|| client.send(&recipient, &large))
-}
-
-fn refresh_view(target: &Target, strike: &Strike<'_>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = runtime.block_on(native_client(target, ATTACKER))?;
-    strike.repeat(|| {
-        runtime.block_on(async {
-            create_note(&client).await?;
-            let request = v1::OpenCollectionRequest { database: database_key(&mail_file()), view: view_key(VIEW) };
-            let _ = client.views().open_collection(request).await;
-            Ok(())
-        })
-    })
-}
-
-fn search_notes(target: &Target, strike: &Strike<'_>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = runtime.block_on(native_client(target, ATTACKER))?;
-    strike.repeat(|| {
-        runtime.block_on(async {
-            let request = v1::SearchNotesRequest {
-                database: database_key(&mail_file()),
-                formula: format!("SELECT {FORMULA} = \"absent\""),
-                ..v1::SearchNotesRequest::default()
-            };
-            if let Ok(replies) = client.notes().search_notes(request).await {
-                let mut replies = replies.into_inner();
-                while let Ok(Some(_)) = replies.message().await {}
-            }
-            Ok(())
-        })
-    })
-}
-
-async fn native_client(target: &Target, user: usize) -> Result<Client> {
-    let client = Client::connect(&target.native).await?;
-    client.login(&format!("{user}bench@bench.test"), &target.password).await?;
-    Ok(client)
+async fn send(
+    connection: &mut SmtpConnection,
+    envelope: &Envelope,
+    message: &[u8],
+) -> std::result::Result<(), CallError> {
+    connection.transfer(&mut CallCount::default(), envelope, message).await
 }
 
 async fn create_note(client: &Client) -> Result<()> {
@@ -385,51 +464,4 @@ fn large_message() -> Vec<u8> {
     let mut message = b"Subject: large\r\nContent-Type: text/plain\r\n\r\n".to_vec();
     message.extend_from_slice(line.repeat(LARGE_BYTES / line.len()).as_bytes());
     message
-}
-
-/// A minimal SMTP client.
-struct SmtpClient {
-    reader: BufReader<TcpStream>,
-}
-
-impl SmtpClient {
-    fn connect(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        let mut client = Self { reader: BufReader::new(stream) };
-        client.expect_reply('2')?;
-        client.command("EHLO bench.test", '2')?;
-        Ok(client)
-    }
-
-    /// Sends a message without lines that begin with a dot.
-    fn send(&mut self, recipient: &str, message: &[u8]) -> Result<()> {
-        self.command("MAIL FROM:<sender@elsewhere.test>", '2')?;
-        self.command(&format!("RCPT TO:<{recipient}>"), '2')?;
-        self.command("DATA", '3')?;
-        self.reader.get_mut().write_all(message)?;
-        self.command(".", '2')
-    }
-
-    fn command(&mut self, command: &str, expected: char) -> Result<()> {
-        self.reader.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
-        self.expect_reply(expected)
-    }
-
-    /// Reads a reply. Fails if its code does not begin with `expected`.
-    fn expect_reply(&mut self, expected: char) -> Result<()> {
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line)? == 0 {
-                return Err("the server closed the connection".into());
-            }
-            if line.as_bytes().get(3) != Some(&b'-') {
-                return if line.starts_with(expected) {
-                    Ok(())
-                } else {
-                    Err(format!("unexpected reply {line:?}").into())
-                };
-            }
-        }
-    }
 }
