@@ -104,6 +104,11 @@ impl Door {
     pub fn word(self) -> &'static str {
         DOORS.iter().find(|(_, door)| *door == self).map_or("native", |(word, _)| word)
     }
+
+    /// Returns `true` if mail files can get messages in the archive through the door.
+    pub fn fills_archives(self) -> bool {
+        matches!(self, Self::Native | Self::Jmap | Self::Lite)
+    }
 }
 
 /// When users log in.
@@ -116,12 +121,15 @@ pub enum Session {
     Iteration,
 }
 
+/// The folder for messages that are kept, in which the archive of a mail file is.
+pub const ARCHIVE: &str = "Archive";
+
 /// What the mail file of a user has before the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mailbox {
     /// Messages in the Inbox.
     pub documents: u64,
-    /// Messages in the folder `Archive`.
+    /// Messages in the folder [`ARCHIVE`].
     pub archive: u64,
     /// The size profile of the messages.
     pub profile: String,

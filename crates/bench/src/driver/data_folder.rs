@@ -196,6 +196,7 @@ mod tests {
             seed: 1,
             users: 10,
             documents: 3,
+            archive: 0,
             profile,
             size_scale: 1.0,
             unread: share,

@@ -212,7 +212,7 @@ pub fn title(run: &PreparedRun) -> String {
     if run.mail_files.masters < run.mail_files.users {
         parts.push(format!("{} mail files filled and copied", run.mail_files.masters));
     }
-    if workload.mailbox.archive > 0 {
+    if run.mail_files.archive != workload.mailbox.archive {
         parts.push("without archive".to_owned());
     }
     if let Some(door) = options.door {
@@ -476,6 +476,7 @@ fn population(run: &PreparedRun, runs_before: u64) -> Population {
         seed: files.seed,
         people: files.users,
         documents: files.documents,
+        archive: files.archive,
         size_scale: files.size_scale,
         masters: is_copied.then_some(files.masters),
         own: is_copied.then(|| files.own.fraction().to_f64()),

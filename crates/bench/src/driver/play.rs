@@ -204,7 +204,7 @@ pub async fn copy_mail_files(
 pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let files = &run.mail_files;
     let kind = if run.plan.workload().door == Door::Native { "documents" } else { "messages" };
-    report(&match files.documents {
+    report(&match files.all_documents() {
         0 => format!("looking whether the {} users have mail files", files.users),
         documents => format!("filling {} mail files with {documents} {kind} each", files.masters),
     });

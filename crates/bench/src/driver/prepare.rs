@@ -183,12 +183,13 @@ fn mail_files(plan: &Plan, options: &RunOptions, documents: u64) -> Result<MailF
         seed: options.seed,
         users,
         documents,
+        archive: if plan.workload().door.fills_archives() { mailbox.archive } else { 0 },
         profile: plan.workload().profiles[&mailbox.profile].clone(),
         size_scale: options.size_scale,
         unread: mailbox.unread,
         purpose: if plan.workload().door == Door::Native { Purpose::Document } else { Purpose::Message },
         // There is nothing to copy from an empty mail file.
-        masters: if documents == 0 { users } else { masters },
+        masters: if documents.saturating_add(mailbox.archive) == 0 { users } else { masters },
         own,
     })
 }

@@ -44,8 +44,11 @@ pub struct Recipe {
     pub seed: u64,
     /// The users, each of whom has a mail file.
     pub users: u64,
-    /// The documents of a mail file.
+    /// The documents of an inbox.
     pub documents: u64,
+    /// The documents of an archive.
+    #[serde(default)]
+    pub archive: u64,
     /// The factor by which they were made smaller.
     pub size_scale: f64,
     /// The digest of the size profile and of the kinds of attachments.
@@ -70,6 +73,7 @@ impl Recipe {
             seed: files.seed,
             users: files.users,
             documents: files.documents,
+            archive: files.archive,
             size_scale: files.size_scale,
             profile: base::hex::lower(&Sha256::digest(profile)),
             unread: files.unread.millionths(),
@@ -237,6 +241,7 @@ mod tests {
             seed: 1,
             users: 20,
             documents: 50,
+            archive: 0,
             profile: SizeProfile::server_load(),
             size_scale: 0.1,
             unread: Share::from_f64(0.1).expect("a share"),

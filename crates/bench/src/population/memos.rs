@@ -33,8 +33,10 @@ pub struct MailFiles {
     pub seed: u64,
     /// The users, each of whom has a mail file.
     pub users: u64,
-    /// The messages of each mail file.
+    /// The messages in the inbox of each mail file.
     pub documents: u64,
+    /// The messages in the archive of each mail file.
+    pub archive: u64,
     /// Their sizes.
     pub profile: SizeProfile,
     /// The factor by which they are made smaller.
@@ -67,6 +69,8 @@ pub struct StoredMemo {
     pub content: Content,
     /// The user has not read it.
     pub is_unread: bool,
+    /// It is in the archive instead of the inbox.
+    pub is_archived: bool,
     /// When it was posted, in microseconds since 1970.
     pub posted_us: i64,
     /// The references of the messages that it answers, the first one of the thread first.
@@ -100,10 +104,15 @@ struct MemoHead {
 }
 
 impl MailFiles {
-    /// Returns the messages of a user in their order, which are generated one by one.
+    /// Returns the messages of a mail file: those of the inbox and those of the archive.
+    pub fn all_documents(&self) -> u64 {
+        self.documents.saturating_add(self.archive)
+    }
+
+    /// Returns the messages of a user in their order, which are generated one by one: first those of the inbox.
     pub fn memos(&self, user: u64) -> impl Iterator<Item = StoredMemo> + Send + use<> {
         let files = self.clone();
-        (0..self.documents).map(move |index| files.memo(user, index))
+        (0..self.all_documents()).map(move |index| files.memo(user, index))
     }
 
     /// Returns the users whose mail files are copies of that of a master.
@@ -126,7 +135,9 @@ impl MailFiles {
 
     /// Returns when a message was posted: its place among the others, and a drawn part of the time between two.
     fn posted_us(&self, index: u64, jitter_us: i64) -> i64 {
-        let intervals = i64::try_from(self.documents - index).unwrap_or(i64::MAX);
+        // The archive is older than the inbox.
+        let later = if index < self.documents { 0 } else { self.all_documents() };
+        let intervals = i64::try_from(later + self.documents - index).unwrap_or(i64::MAX);
         LAST_POSTED_US.saturating_sub(intervals.saturating_mul(POSTED_INTERVAL_US)).saturating_add(jitter_us)
     }
 
@@ -141,12 +152,24 @@ impl MailFiles {
         let request = ContentRequest { answered, ..self.request(user, &head) };
         let content = Content::generate(&mut head.numbers, &request);
         let references = thread.iter().map(|head| reference_of(&head.numbers)).collect();
-        StoredMemo { sender: head.sender, content, is_unread: head.is_unread, posted_us: head.posted_us, references }
+        StoredMemo {
+            sender: head.sender,
+            content,
+            is_unread: head.is_unread,
+            is_archived: index >= self.documents,
+            posted_us: head.posted_us,
+            references,
+        }
     }
 
     /// Draws sender, size, mark, date and answered message in this order.
     fn head(&self, user: u64, index: u64) -> MemoHead {
-        let number = user.saturating_sub(1) * self.documents + index;
+        let before = user.saturating_sub(1);
+        // The messages of all archives are numbered behind those of all inboxes.
+        let (first, number) = match index.checked_sub(self.documents) {
+            None => (0, before * self.documents + index),
+            Some(place) => (self.documents, self.users * self.documents + before * self.archive + place),
+        };
         let mut stream = Stream::new(self.seed, Draw::Message, [number, 0, 0]);
         let sender = 1 + stream.below(self.users);
         // A message to oneself comes from the next user.
@@ -156,13 +179,14 @@ impl MailFiles {
         let jitter_us = stream.below(POSTED_INTERVAL_US as u64) as i64;
         let posted_us = self.posted_us(index, jitter_us);
         let is_answer = stream.below(100) < ANSWER_PERCENT;
-        let before = stream.below(index.clamp(1, ANSWERED_MAX));
+        let place = index - first;
+        let before = stream.below(place.clamp(1, ANSWERED_MAX));
         MemoHead {
             sender,
             size: ContentSize::scaled(&row, self.size_scale),
             is_unread,
             posted_us,
-            answers: index.checked_sub(1 + before).filter(|_| is_answer),
+            answers: place.checked_sub(1 + before).filter(|_| is_answer).map(|answered| first + answered),
             numbers: stream.into_numbers(),
         }
     }

@@ -66,10 +66,11 @@ pub struct SizePlan {
 impl SizePlan {
     /// Computes the plan of mail files.
     pub fn of(files: &MailFiles) -> Self {
-        let filled = files.masters.saturating_mul(files.documents);
-        let messages = files.users.saturating_mul(files.documents);
+        let filled = files.masters.saturating_mul(files.all_documents());
+        let messages = files.users.saturating_mul(files.all_documents());
         let copied = messages - filled;
-        let changed = (copied as f64 * files.own.fraction().to_f64()).round();
+        let copied_inboxes = (files.users - files.masters).saturating_mul(files.documents);
+        let changed = (copied_inboxes as f64 * files.own.fraction().to_f64()).round();
         let sizes = Sizes::of(files, filled);
         let of_documents = |count: u64| count as f64 * (sizes.text + DOCUMENT_BYTES);
         let wire = of_documents(filled) + filled as f64 * sizes.attached + changed * DOCUMENT_BYTES;
@@ -82,7 +83,7 @@ impl SizePlan {
         Self {
             people: files.users,
             masters: files.masters,
-            documents: files.documents,
+            documents: files.all_documents(),
             messages,
             changed_messages: changed as u64,
             message_bytes: (sizes.text + sizes.attached) as u64,
@@ -142,6 +143,7 @@ mod tests {
             seed: 1,
             users,
             documents,
+            archive: 0,
             profile,
             size_scale: 1.0,
             unread: Share::ALL,

@@ -415,8 +415,11 @@ pub struct Population {
     pub seed: u64,
     /// The people.
     pub people: u64,
-    /// The documents of a mail file.
+    /// The documents of an inbox.
     pub documents: u64,
+    /// The documents of the archive of a mail file.
+    #[serde(default)]
+    pub archive: u64,
     /// The factor by which they were made smaller.
     pub size_scale: f64,
     /// Mail files that were filled; `None` if all were.

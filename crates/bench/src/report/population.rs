@@ -9,6 +9,9 @@ pub fn describe(population: &Population) -> String {
          with attachments of which half come from a pool; they are not messages that have arrived by mail.",
         population.people, population.documents, population.size_scale, population.seed
     );
+    if population.archive > 0 {
+        text.push_str(&format!(" Each mail file has {} more in its archive.", population.archive));
+    }
     if let Some(masters) = population.masters {
         let own = population.own.unwrap_or(0.0) * 100.0;
         text.push_str(&format!(
@@ -41,6 +44,7 @@ mod tests {
             seed: 1,
             people: 100,
             documents: 50,
+            archive: 0,
             size_scale: 1.0,
             masters: None,
             own: None,
@@ -54,6 +58,7 @@ mod tests {
             own: Some(0.1),
             shared_bytes: Some(2_500_000),
             runs_before: 2,
+            archive: 7,
             ..population
         };
         let text = describe(&copied);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::ARCHIVE;
 use super::limits::{NAMES_MAX, RECIPIENTS_MAX, SCREEN_ROWS_MAX, SEARCH_WORDS_MAX, VIEW_BYTES_MAX};
 use super::profile::SERVER_LOAD;
 use super::table::Table;
@@ -193,7 +194,7 @@ pub fn read(verb: Verb, step: &Table<'_>, references: &References<'_>) -> Action
         }
         Verb::ReadAttachment | Verb::Update | Verb::Delete => Action::Document { of: of(Document::Screen) },
         Verb::Move => {
-            let to = step.text("to", VIEW_BYTES_MAX).unwrap_or_else(|| "Archive".to_owned());
+            let to = step.text("to", VIEW_BYTES_MAX).unwrap_or_else(|| ARCHIVE.to_owned());
             Action::Move { of: of(Document::Screen), to }
         }
         Verb::Add => Action::Add { size: size() },

@@ -166,6 +166,7 @@ impl Figures {
                 seed: 1,
                 people: 10,
                 documents: 20,
+                archive: 0,
                 size_scale: 1.0,
                 masters: None,
                 own: None,

@@ -384,6 +384,7 @@ fn mail_files(documents: u64) -> MailFiles {
         seed: 1,
         users: 2,
         documents,
+        archive: 0,
         profile,
         size_scale: 0.001,
         unread,

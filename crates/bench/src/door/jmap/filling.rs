@@ -6,7 +6,7 @@ use base::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::JmapSettings;
-use super::account::{find_mailbox, read_mailboxes};
+use super::account::{Mailbox, find_mailbox, read_mailboxes};
 use super::methods::{Method, check_set};
 use super::session::JmapSession;
 use super::views::INBOX;
@@ -14,13 +14,14 @@ use crate::door::StepError;
 use crate::door::call::{CallCount, CallError, limited};
 use crate::door::native::filling::fill_mail_file as fill_natively;
 use crate::population::memos::StoredMemo;
+use crate::workload::ARCHIVE;
 
 /// Maximum number of messages of an import.
 const IMPORT_MAX: usize = 20;
 /// The media type of a message.
 const MESSAGE_TYPE: &str = "message/rfc822";
 
-/// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has messages are added, too.
+/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has messages are added, too.
 /// Each call has a time limit.
 ///
 /// # Errors
@@ -52,7 +53,10 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     async fn fill(&mut self, to: &str, memos: impl Iterator<Item = StoredMemo> + Send) -> Result<(), CallError> {
-        let inbox = self.inbox().await?;
+        let mailboxes = self.mailboxes().await?;
+        let id = |name| find_mailbox(&mailboxes, name).map(|mailbox| mailbox.id.clone());
+        let inbox = id(INBOX).ok_or_else(|| CallError::kept("not-found", "there is no mailbox with the role inbox"))?;
+        let mut archive = id(ARCHIVE);
         let batch_max = IMPORT_MAX.min(self.session.account().set_objects_max);
         let mut batch = Map::new();
         for memo in memos {
@@ -60,9 +64,14 @@ impl Filling<'_> {
             let upload = self.session.upload(&mut self.count, MESSAGE_TYPE, message);
             let blob = limited(self.time_limit, upload).await?;
             let keywords = if memo.is_unread { json!({}) } else { json!({ "$seen": true }) };
+            if memo.is_archived && archive.is_none() {
+                let create = self.session.create_mailbox(&mut self.count, ARCHIVE);
+                archive = Some(limited(self.time_limit, create).await?);
+            }
+            let mailbox = archive.as_ref().filter(|_| memo.is_archived).unwrap_or(&inbox);
             let email = json!({
                 "blobId": blob,
-                "mailboxIds": { &inbox: true },
+                "mailboxIds": { mailbox: true },
                 "keywords": keywords,
                 "receivedAt": Timestamp(memo.posted_us).to_rfc3339(),
             });
@@ -74,12 +83,9 @@ impl Filling<'_> {
         if batch.is_empty() { Ok(()) } else { self.import(batch).await }
     }
 
-    /// Returns the identifier of the inbox.
-    async fn inbox(&mut self) -> Result<String, CallError> {
+    async fn mailboxes(&mut self) -> Result<Vec<Mailbox>, CallError> {
         let get = self.session.method("Mailbox/get", json!({ "ids": null }));
-        let mailboxes = read_mailboxes(&self.call(get).await?);
-        let inbox = find_mailbox(&mailboxes, INBOX).map(|mailbox| mailbox.id.clone());
-        inbox.ok_or_else(|| CallError::kept("not-found", "there is no mailbox with the role inbox"))
+        Ok(read_mailboxes(&self.call(get).await?))
     }
 
     async fn import(&mut self, emails: Map<String, Value>) -> Result<(), CallError> {

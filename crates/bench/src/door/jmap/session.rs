@@ -5,11 +5,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{ACCEPT, AUTHORIZATION, HeaderValue};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::JmapSettings;
 use super::account::{Account, BlobFile, CORE, MAIL, PRINCIPALS, SUBMISSION, read_id};
-use super::methods::{self, Method};
+use super::methods::{self, Method, check_set};
 use crate::door::call::{CallCount, CallError};
 use crate::door::http::{HttpClient, HttpRequest, OpenStream, malformed};
 
@@ -73,6 +73,16 @@ impl JmapSession {
     pub(super) async fn call_one(&mut self, count: &mut CallCount, method: Method) -> Result<Value, CallError> {
         let mut results = self.call(count, std::slice::from_ref(&method)).await?;
         results.pop().ok_or_else(|| malformed("there is no result"))
+    }
+
+    /// Creates a mailbox at the highest level. Returns its identifier.
+    pub(super) async fn create_mailbox(&mut self, count: &mut CallCount, name: &str) -> Result<String, CallError> {
+        let create = json!({ "create": { "new": { "name": name, "parentId": null } } });
+        let set = self.method("Mailbox/set", create);
+        let result = self.call_one(count, set).await?;
+        check_set(&result, "Mailbox/set", &["new"])?;
+        let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
+        id.ok_or_else(|| malformed("Mailbox/set: no identifier"))
     }
 
     /// Sends a file to the server. Returns the identifier of its blob.

@@ -276,6 +276,7 @@ fn mail_files() -> MailFiles {
         seed: 1,
         users: 20,
         documents: 4,
+        archive: 0,
         profile: SizeProfile::server_load(),
         size_scale: 0.001,
         unread: Share::from_f64(0.5).expect("a share"),
@@ -302,6 +303,23 @@ async fn mail_files_are_filled_by_imports() {
     assert_eq!(read, memos[..3].iter().map(|memo| !memo.is_unread).collect::<Vec<_>>());
     assert!(emails.values().all(|email| email["mailboxIds"] == json!({ "m1": true })));
     assert!(emails["0"]["receivedAt"].as_str() < emails["1"]["receivedAt"].as_str(), "{emails:?}");
+}
+
+#[tokio::test]
+async fn archives_are_created_and_filled() {
+    let server = FakeServer::start(answer).await;
+    let files = MailFiles { documents: 1, archive: 2, ..mail_files() };
+    filling::fill_mail_file(&settings(&server), 1, files.memos(1), TIME_LIMIT).await.expect("filled");
+    let requests: Vec<String> = server.seen().iter().skip(2).map(summary).collect();
+    let upload = "/upload/A1/";
+    let import = "Email/import";
+    assert_eq!(requests, ["Mailbox/get", upload, upload, "Mailbox/set", upload, import]);
+    let text = server.seen()[7].text();
+    let imported: Value = serde_json::from_str(&text).expect("a request");
+    let emails = imported["methodCalls"][0][1]["emails"].as_object().expect("emails").clone();
+    let mailboxes: Vec<&Value> = emails.values().map(|email| &email["mailboxIds"]).collect();
+    assert_eq!(mailboxes[0], &json!({ "m1": true }));
+    assert!(mailboxes[1..].iter().all(|ids| ids == &mailboxes[1] && ids != &mailboxes[0]), "{mailboxes:?}");
 }
 
 #[tokio::test]

@@ -147,12 +147,7 @@ impl StepContext<'_> {
     }
 
     async fn create_mailbox(&mut self, name: &str) -> Result<String, CallError> {
-        let create = json!({ "create": { "new": { "name": name, "parentId": null } } });
-        let set = self.session.method("Mailbox/set", create);
-        let result = self.session.call_one(self.count, set).await?;
-        check_set(&result, "Mailbox/set", &["new"])?;
-        let id = result.get("created").and_then(|created| read_id(created.get("new")?.get("id")?));
-        let id = id.ok_or_else(|| malformed("Mailbox/set: no identifier"))?;
+        let id = self.session.create_mailbox(self.count, name).await?;
         self.memory.mailboxes.push(Mailbox { id: id.clone(), name: name.to_owned(), role: None });
         Ok(id)
     }

@@ -332,6 +332,7 @@ async fn mail_files_are_not_filled_without_jmap() {
         seed: 1,
         users: 20,
         documents,
+        archive: 0,
         profile: SizeProfile::server_load(),
         size_scale: 0.001,
         unread: Share::ALL,

@@ -16,6 +16,7 @@ use super::session::{CallCount, CallError, Session};
 use crate::door::StepError;
 use crate::population::memos::StoredMemo;
 use crate::population::message::MessageHeader;
+use crate::workload::ARCHIVE;
 
 /// The code of a mail file without a full-text index.
 const NO_INDEX: &str = "no-index";
@@ -26,7 +27,7 @@ const MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 /// The time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Logs in as a user, and adds messages to the inbox, in order. Those of a mail file that has documents are added, too.
+/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has documents are added, too.
 ///
 /// # Errors
 ///
@@ -79,6 +80,7 @@ async fn fill(
         found => found?,
     };
     let to = settings.names.address(user);
+    let mut archive = None;
     let mut unread = Vec::new();
     for memo in memos {
         let MessageHeader { date_us, message_id, references, .. } = memo.header(&settings.names, &to);
@@ -86,7 +88,12 @@ async fn fill(
         let header = MemoHeader { from, to: vec![to.clone()], posted_us: date_us, message_id, references };
         let items = memo_items(&header, &memo.content);
         let attachment = memo.content.attachment;
-        let document = NewDocument { items, folder: Some(inbox), attachment, ..NewDocument::default() };
+        let folder = match archive {
+            _ if !memo.is_archived => inbox,
+            Some(archive) => archive,
+            None => *archive.insert(session.folder_id(&mut count, ARCHIVE).await?),
+        };
+        let document = NewDocument { items, folder: Some(folder), attachment, ..NewDocument::default() };
         let row = session.create_document(&mut count, document).await?;
         if memo.is_unread {
             unread.push(row.note_id);

@@ -274,6 +274,7 @@ fn mail_files(documents: u64) -> MailFiles {
         seed: 1,
         users: 2,
         documents,
+        archive: 0,
         profile: SizeProfile::server_load(),
         size_scale: 0.001,
         unread: Share::ALL,

@@ -14,6 +14,7 @@ fn files(seed: u64) -> MailFiles {
         seed,
         users: 20,
         documents: 30,
+        archive: 0,
         profile,
         size_scale: 0.01,
         unread,
@@ -30,6 +31,27 @@ fn mail_files_follow_from_the_seed() {
     assert_ne!(contents(1, 3), contents(2, 3));
     assert_ne!(contents(1, 3), contents(1, 4));
     assert_eq!(contents(1, 20).len(), 30);
+}
+
+#[test]
+fn archives_are_older_and_change_no_inbox() {
+    let inboxes = files(1);
+    let both = MailFiles { archive: 20, ..files(1) };
+    for user in [1, 20] {
+        let memos: Vec<StoredMemo> = both.memos(user).collect();
+        let (inbox, archive) = memos.split_at(30);
+        assert!(inboxes.memos(user).eq(inbox.iter().cloned()));
+        assert!(inbox.iter().all(|memo| !memo.is_archived) && archive.iter().all(|memo| memo.is_archived));
+        assert_eq!(archive.len(), 20);
+        let last = archive.iter().map(|memo| memo.posted_us).max();
+        assert!(last < inbox.iter().map(|memo| memo.posted_us).min());
+        let references: BTreeSet<&str> = archive.iter().map(|memo| &*memo.content.reference).collect();
+        let answered = archive.iter().flat_map(|memo| &memo.references);
+        assert!(answered.into_iter().all(|reference| references.contains(&**reference)), "answers stay in the archive");
+    }
+    let all = (1..=20).flat_map(|user| both.memos(user));
+    let references: BTreeSet<String> = all.map(|memo| memo.content.reference).collect();
+    assert_eq!(references.len(), 20 * 50);
 }
 
 /// Checks the bytes of some messages against a stored digest. A changed digest is a changed population: reports from
