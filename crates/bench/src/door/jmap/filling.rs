@@ -21,8 +21,8 @@ const IMPORT_MAX: usize = 20;
 /// The media type of a message.
 const MESSAGE_TYPE: &str = "message/rfc822";
 
-/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has messages are added, too.
-/// Each call has a time limit.
+/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has messages are
+/// added, too. Each call has a time limit.
 ///
 /// # Errors
 ///

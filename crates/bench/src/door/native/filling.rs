@@ -27,7 +27,8 @@ const MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 /// The time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has documents are added, too.
+/// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has documents are
+/// added, too.
 ///
 /// # Errors
 ///
