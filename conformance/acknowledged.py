@@ -26,6 +26,7 @@ import re
 import socket
 import subprocess
 import time
+import traceback
 
 from harness.doublet import CHEAP_PASSWORDS, Doublet
 from workload.messages import Wrong
@@ -39,7 +40,7 @@ PATIENCE_S = 120
 DRAIN_S = 300
 # The report exists for these exit codes: valid, not steady or not valid, and failed, because steps fail while the server is away.
 EXIT_CODES = (0, 3, 4)
-SHORT = {"users": 12, "speedup": 180, "measure": "1 h", "kills": 3, "distance_s": 6}
+SHORT = {"users": 12, "speedup": 180, "measure": "90 min", "kills": 3, "distance_s": 5}
 # An hour with real think times.
 LONG = {"users": 300, "speedup": 1, "measure": "1 h", "kills": 6, "distance_s": 600}
 
@@ -49,6 +50,8 @@ class Mail:
 
     def __init__(self):
         self.messages = {}
+        # Documents that were found in two folders.
+        self.twice = []
 
     def count(self, reference, in_sent):
         """Returns how often a reference occurs among the sent messages, or outside of them."""
@@ -65,7 +68,6 @@ class Kills:
             native = f"127.0.0.1:{free.getsockname()[1]}"
         self.server = Doublet(program, folder, CHEAP_PASSWORDS | {"listen.native": native})
         self.users = range(1, length["users"] + 1)
-        self.killed = 0
         # The references that a document of a user was seen with: {user: {UNID: references}}.
         self.seen = collections.defaultdict(dict)
 
@@ -78,14 +80,14 @@ class Kills:
             self.server.add_users([f"mail{user}@{DOMAIN}" for user in self.users], self.password)
             report = self.play()
             self.drain()
-            mail = self.read()
+            mail = self.read(is_last=True)
             appointments = {user: self.appointments(user) for user in self.users}
         finally:
             self.server.stop()
         said = self.server.command("fixup")
         if "No damage was found." not in said:
             raise Wrong(f"fixup finds: {said}")
-        return f"{self.killed} kills; {Check(self, f'{report}/journal.jsonl', mail, appointments).run()}"
+        return f"{self.length['kills']} kills; {Check(self, f'{report}/journal.jsonl', mail, appointments).run()}"
 
     def play(self):
         """Runs the load generator, and kills the server meanwhile. Returns the directory of the report."""
@@ -95,21 +97,30 @@ class Kills:
                  "--target", self.target(), "--journal", "--out", self.folder]
         with open(f"{self.folder}/driver.log", "w+", encoding="utf-8") as log, \
                 subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True) as run:
-            self.wait_for_start(run, log.name)
-            for _ in range(self.length["kills"]):
-                try:
-                    run.wait(self.length["distance_s"])
-                    break
-                except subprocess.TimeoutExpired:
-                    self.server.kill()
-                    self.server.start()
-                    self.killed += 1
-                    self.read()
-            out, _ = run.communicate()
+            try:
+                self.wait_for_start(run, log.name)
+                # Documents that are deleted before the first kill are known, too.
+                self.read()
+                self.kill_repeatedly(run)
+                out, _ = run.communicate()
+            finally:
+                if run.poll() is None:
+                    run.kill()
             log.seek(0)
-            if run.returncode not in EXIT_CODES:
+            if run.returncode not in EXIT_CODES or not out.strip():
                 raise Wrong(f"the load generator ended with {run.returncode}: {log.read()[-2000:]}")
         return out.strip().splitlines()[-1]
+
+    def kill_repeatedly(self, run):
+        """Kills the server at equal distances while the load generator runs."""
+        for kill in range(self.length["kills"]):
+            try:
+                run.wait(self.length["distance_s"])
+                raise Wrong(f"the load generator ended after {kill} of {self.length['kills']} kills, with {run.returncode}")
+            except subprocess.TimeoutExpired:
+                self.server.kill()
+                self.server.start()
+                self.read()
 
     def target(self):
         """Writes the file that describes the server. Returns its path."""
@@ -139,10 +150,13 @@ class Kills:
                 raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
             time.sleep(0.2)
 
-    def read(self):
-        """Reads the mail of all users: {user: Mail}."""
+    def read(self, is_last=False):
+        """Reads the mail of all users: {user: Mail}. While they work, a document that is moved may be met twice."""
         with concurrent.futures.ThreadPoolExecutor(READERS) as readers:
             mail = dict(zip(self.users, readers.map(self.read_user, self.users)))
+        twice = [one for found in mail.values() for one in found.twice]
+        if is_last and twice:
+            raise Wrong(f"documents are in two folders: {twice[:20]}")
         for user, found in mail.items():
             self.seen[user].update({unid: references for unid, (_, references) in found.messages.items()})
         return mail
@@ -161,9 +175,12 @@ class Kills:
                     continue
                 for part in client.fetch("1:*", "(EMAILID BODY.PEEK[])")[1]:
                     if isinstance(part, tuple):
-                        unid = re.search(rb"EMAILID \(M([0-9A-Fa-f]{32})", part[0]).group(1).decode().lower()
+                        unid = re.search(rb"EMAILID \(M([0-9A-Fa-f]{32})", part[0])
+                        if not unid:
+                            raise Wrong(f"mail{user}: no EMAILID in {part[0][:200]}")
+                        unid = unid.group(1).decode().lower()
                         if unid in mail.messages:
-                            raise Wrong(f"mail{user}: document {unid} is in {mail.messages[unid][0]} and in {folder}")
+                            mail.twice.append((user, unid, mail.messages[unid][0], folder))
                         mail.messages[unid] = folder, references(part[1])
         return mail
 
@@ -215,6 +232,9 @@ class Check:
         if self.wrong:
             raise Wrong(f"{len(self.wrong)} violations:\n" + "\n".join(self.wrong[:20]))
         acknowledged = collections.Counter(change["kind"] for change in self.changes.values() if is_acknowledged(change))
+        missing = {"message", "copy", "delete", "move"} - set(acknowledged)
+        if missing:
+            raise Wrong(f"nothing was acknowledged of {', '.join(sorted(missing))}")
         unknown = len(self.changes) - sum(acknowledged.values())
         return f"{', '.join(f'{count} {kind}' for kind, count in sorted(acknowledged.items()))} acknowledged and there; {unknown} without an answer"
 
@@ -283,7 +303,10 @@ def run(program, folder, password):
     length = LONG if os.environ.get("DOUBLET_SOAK") else SHORT
     try:
         print(f"acknowledged: {Kills(os.path.abspath(program), folder, password, length).run()}", flush=True)
-    except (Wrong, RuntimeError, OSError, subprocess.SubprocessError, imaplib.IMAP4.error) as error:
-        print(f"acknowledged: {type(error).__name__}: {error}", flush=True)
+    except Wrong as error:
+        print(f"acknowledged: {error}", flush=True)
+        return 0, 1
+    except Exception:  # The parts after this one run nevertheless.
+        print(f"acknowledged: {traceback.format_exc()}", flush=True)
         return 0, 1
     return 1, 0
