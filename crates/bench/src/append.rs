@@ -23,7 +23,7 @@ async fn append(arguments: &Arguments) -> Result<()> {
     let watch = Stopwatch::start();
     for index in 0..count {
         let message = corpus::message(&mut numbers, index, user, size);
-        figures.timed("APPEND", client.append(&mailbox, "\\Seen", message.as_bytes())).await;
+        figures.timed("APPEND", client.append(&mailbox, "\\Seen", message.as_bytes())).await?;
     }
     measurements::print(&figures.summary(watch.elapsed().as_secs_f64()))?;
     Ok(client.command("LOGOUT").await?)

@@ -114,7 +114,7 @@ async fn run_rounds(settings: Arc<Settings>, user: usize, figures: Measurements,
             break;
         }
         let before = user.commands;
-        user.run_round(round % MAILBOXES.len(), settings.messages).await;
+        user.run_round(round % MAILBOXES.len(), settings.messages).await?;
         let interval = (elapsed.as_secs() / INTERVAL.as_secs()) as usize;
         by_interval.resize(by_interval.len().max(interval + 1), 0);
         by_interval[interval] += user.commands - before;
@@ -136,19 +136,19 @@ struct User {
 
 impl User {
     /// Works once through a mailbox of `size` messages and leaves it at that size.
-    async fn run_round(&mut self, chosen: usize, size: usize) {
+    async fn run_round(&mut self, chosen: usize, size: usize) -> Result<()> {
         let mailbox = MAILBOXES[chosen];
         let other = MAILBOXES[1 - chosen];
-        self.run("LIST", "LIST \"\" \"*\"").await;
-        self.run("STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)")).await;
-        self.run("SELECT", &format!("SELECT {mailbox}")).await;
-        self.run("FETCH", LISTING).await;
-        self.run("FETCH BODY", &format!("FETCH {}:{size} (BODY.PEEK[])", size - READ_WHOLE + 1)).await;
+        self.run("LIST", "LIST \"\" \"*\"").await?;
+        self.run("STATUS", &format!("STATUS {other} (MESSAGES UNSEEN UIDNEXT UIDVALIDITY)")).await?;
+        self.run("SELECT", &format!("SELECT {mailbox}")).await?;
+        self.run("FETCH", LISTING).await?;
+        self.run("FETCH BODY", &format!("FETCH {}:{size} (BODY.PEEK[])", size - READ_WHOLE + 1)).await?;
         let number = 1 + self.numbers.below(size);
-        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await;
+        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await?;
         let turnover = 1 + self.numbers.below(TURNOVER_MAX);
         for _ in 0..turnover {
-            self.append(mailbox).await;
+            self.append(mailbox).await?;
         }
         let mut doomed = String::new();
         for index in 0..turnover {
@@ -157,20 +157,20 @@ impl User {
             let comma = if index == 0 { "" } else { "," };
             let _ = write!(doomed, "{comma}{}", 1 + index * part + self.numbers.below(part));
         }
-        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await;
-        self.run("EXPUNGE", "EXPUNGE").await;
+        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await?;
+        self.run("EXPUNGE", "EXPUNGE").await
     }
 
-    async fn append(&mut self, mailbox: &str) {
+    async fn append(&mut self, mailbox: &str) -> Result<()> {
         self.appended += 1;
         self.commands += 1;
         let message = draw_message(&mut self.numbers, self.appended, self.number);
-        self.figures.timed("APPEND", self.client.append(mailbox, "", message.as_bytes())).await;
+        Ok(self.figures.timed("APPEND", self.client.append(mailbox, "", message.as_bytes())).await?)
     }
 
-    async fn run(&mut self, name: &'static str, command: &str) {
+    async fn run(&mut self, name: &'static str, command: &str) -> Result<()> {
         self.commands += 1;
-        self.figures.timed(name, self.client.command(command)).await;
+        Ok(self.figures.timed(name, self.client.command(command)).await?)
     }
 }
 

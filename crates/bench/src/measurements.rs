@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sync::Mutex;
+use bench::door::Session;
 use bench::door::call::CallError;
 use bench::record::histograms::TimeHistogram;
 use serde::Serialize;
@@ -61,12 +62,25 @@ impl Measurements {
     }
 
     /// Waits for the end of a command and records its time, and its failure if it fails.
-    pub async fn timed(&self, name: &'static str, command: impl Future<Output = Result<(), CallError>>) {
+    ///
+    /// # Errors
+    ///
+    /// The failure, if nothing more can be sent over the connection.
+    pub async fn timed(
+        &self,
+        name: &'static str,
+        command: impl Future<Output = Result<(), CallError>>,
+    ) -> Result<(), CallError> {
         let watch = Stopwatch::start();
         let done = command.await;
         self.add(name, watch.elapsed());
-        if let Err(error) = done {
-            self.add_failure(format!("{name}: {error}"));
+        match done {
+            Err(error) if error.session == Session::Lost => Err(error),
+            Err(error) => {
+                self.add_failure(format!("{name}: {error}"));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -177,12 +191,14 @@ mod tests {
             tokio::time::advance(Duration::from_micros(1_500)).await;
             Err(CallError::kept("no", "NOOP: NO later"))
         };
-        figures.timed("NOOP", refused).await;
-        figures.clone().timed("NOOP", async { Ok(()) }).await;
+        figures.timed("NOOP", refused).await.expect("the connection is open");
+        figures.clone().timed("NOOP", async { Ok(()) }).await.expect("no failure");
         let summary = figures.summary(1.0);
         assert_eq!((summary.count, summary.failures), (2, 1));
         assert_eq!(summary.first_failure.as_deref(), Some("NOOP: NOOP: NO later"));
         assert_eq!(summary.times_us["NOOP"].max, 1_500);
+        let lost = figures.timed("NOOP", async { Err(CallError::lost("connection", "NOOP: closed")) }).await;
+        assert_eq!(lost.expect_err("nothing more can be sent").code, "connection");
     }
 
     #[test]

@@ -81,11 +81,11 @@ async fn run_sessions(settings: Arc<Settings>, user: usize, figures: Measurement
             None => log_in(&settings, user, &figures).await?,
         };
         let mut session = Session { client, user, messages: settings.messages, figures: &figures };
-        session.run_round(round, &mut numbers).await;
+        session.run_round(round, &mut numbers).await?;
         if settings.login_once && round + 1 < settings.rounds {
             open = Some(session.client);
         } else {
-            session.run("LOGOUT", "LOGOUT").await;
+            session.run("LOGOUT", "LOGOUT").await?;
         }
     }
     Ok(())
@@ -107,45 +107,45 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn run(&mut self, name: &'static str, command: &str) {
-        self.figures.timed(name, self.client.command(command)).await;
+    async fn run(&mut self, name: &'static str, command: &str) -> Result<()> {
+        Ok(self.figures.timed(name, self.client.command(command)).await?)
     }
 
-    async fn run_round(&mut self, round: usize, numbers: &mut SplitMix64) {
+    async fn run_round(&mut self, round: usize, numbers: &mut SplitMix64) -> Result<()> {
         let last = self.messages;
-        self.run("LIST", "LIST \"\" \"*\"").await;
-        self.run("SELECT", "SELECT INBOX").await;
-        self.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)").await;
+        self.run("LIST", "LIST \"\" \"*\"").await?;
+        self.run("SELECT", "SELECT INBOX").await?;
+        self.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)").await?;
         let newest = last + 1 - NEWEST;
         let envelopes = format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)");
-        self.run("FETCH ENVELOPE", &envelopes).await;
+        self.run("FETCH ENVELOPE", &envelopes).await?;
         for _ in 0..3 {
             let number = 1 + numbers.below(last);
-            self.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])")).await;
+            self.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])")).await?;
         }
         let number = 1 + numbers.below(last);
         let header = format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])");
-        self.run("FETCH HEADER", &header).await;
-        self.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)")).await;
-        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await;
-        self.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)")).await;
-        self.run("SEARCH", "SEARCH UNSEEN").await;
-        self.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024").await;
-        self.append_and_remove(round, numbers).await;
-        self.run("NOOP", "NOOP").await;
+        self.run("FETCH HEADER", &header).await?;
+        self.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)")).await?;
+        self.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)")).await?;
+        self.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)")).await?;
+        self.run("SEARCH", "SEARCH UNSEEN").await?;
+        self.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024").await?;
+        self.append_and_remove(round, numbers).await?;
+        self.run("NOOP", "NOOP").await
     }
 
-    async fn append_and_remove(&mut self, round: usize, numbers: &mut SplitMix64) {
+    async fn append_and_remove(&mut self, round: usize, numbers: &mut SplitMix64) -> Result<()> {
         let mut doomed = String::new();
         let half = self.messages / 2;
         for index in 0..2 {
             let message = corpus::message(numbers, round * 2 + index, self.user, MESSAGE_BYTES);
             let append = self.client.append("INBOX", "", message.as_bytes());
-            self.figures.timed("APPEND", append).await;
+            self.figures.timed("APPEND", append).await?;
             let comma = if index == 0 { "" } else { "," };
             let _ = write!(doomed, "{comma}{}", 1 + (numbers.below(half) + index * self.messages / 2));
         }
-        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await;
-        self.run("EXPUNGE", "EXPUNGE").await;
+        self.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)")).await?;
+        self.run("EXPUNGE", "EXPUNGE").await
     }
 }

@@ -204,8 +204,8 @@ async fn measure_imap(target: &Target, clock: Clock, figures: &Measurements) -> 
     let mut client = target.imap.log_in(IMAP_USER).await?;
     client.command("SELECT INBOX").await?;
     while !clock.is_over() {
-        figures.timed("NOOP", client.command("NOOP")).await;
-        figures.timed("STATUS", client.command("STATUS INBOX (MESSAGES UNSEEN)")).await;
+        figures.timed("NOOP", client.command("NOOP")).await?;
+        figures.timed("STATUS", client.command("STATUS INBOX (MESSAGES UNSEEN)")).await?;
         sleep(PAUSE).await;
     }
     Ok(())

@@ -10,9 +10,6 @@ use tokio::task::JoinSet;
 
 use crate::arguments::{Arguments, Error, Result};
 
-/// Threads on which the tasks of many users run.
-const WORKER_THREADS: usize = 2;
-
 /// Returns the address of a user.
 pub fn address(user: usize) -> String {
     format!("{user}bench@bench.test")
@@ -49,9 +46,9 @@ impl ImapServer {
     }
 }
 
-/// Returns a runtime for the tasks of many users.
+/// Returns a runtime for the tasks of many users, with a thread for each core.
 pub fn runtime() -> std::io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build()
+    Builder::new_multi_thread().enable_all().build()
 }
 
 /// Returns a runtime for one user. It has no other threads, so that no response is passed from one to another.
