@@ -217,7 +217,7 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
 async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let Some(settings) = settings.native() else { return Ok(()) };
     let users = run.mail_files.masters;
-    if run.plan.workload().mailbox.full_text && run.mail_files.documents > 0 {
+    if run.plan.workload().mailbox.full_text && run.mail_files.all_documents() > 0 {
         let progress = Arc::new(FillProgress::default());
         let line = || format!("{} of {users} mail files have a full-text index", progress.filled());
         report_while(wait_for_indexes(settings, users, &progress), || report(&line())).await?;

@@ -179,17 +179,20 @@ fn mail_files(plan: &Plan, options: &RunOptions, documents: u64) -> Result<MailF
     }
     let own = Share::from_f64(options.own).ok_or_else(|| refused("--own: not a share from 0 to 1"))?;
     let mailbox = &plan.workload().mailbox;
+    // Without documents, mail files stay as they are.
+    let is_filled = plan.workload().door.fills_archives() && options.documents != Some(0);
+    let archive = if is_filled { mailbox.archive } else { 0 };
     Ok(MailFiles {
         seed: options.seed,
         users,
         documents,
-        archive: if plan.workload().door.fills_archives() { mailbox.archive } else { 0 },
+        archive,
         profile: plan.workload().profiles[&mailbox.profile].clone(),
         size_scale: options.size_scale,
         unread: mailbox.unread,
         purpose: if plan.workload().door == Door::Native { Purpose::Document } else { Purpose::Message },
         // There is nothing to copy from an empty mail file.
-        masters: if documents.saturating_add(mailbox.archive) == 0 { users } else { masters },
+        masters: if documents.saturating_add(archive) == 0 { users } else { masters },
         own,
     })
 }

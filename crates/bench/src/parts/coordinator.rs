@@ -257,6 +257,8 @@ impl Coordinator {
     pub async fn receive_records(&mut self, folder: &Path, patience: Duration) -> Vec<IncompletePart> {
         let deadline = Instant::now() + patience;
         let mut missing = Vec::new();
+        // Parts that are silent take the rest of the time, so they are the last ones.
+        self.members.sort_by_key(|member| matches!(member.departure, Some(Departure::Lost(_))));
         for member in &mut self.members {
             let directory = part_directory(folder, member.part);
             let received = match fs::create_dir(&directory) {

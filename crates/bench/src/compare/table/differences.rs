@@ -39,7 +39,11 @@ fn population(report: &Report) -> String {
     let masters = population.masters.map(|masters| format!(" from {masters} masters")).unwrap_or_default();
     let databases: Vec<String> = population.databases.iter().map(Databases::describe).collect();
     let databases = if databases.is_empty() { String::new() } else { format!(", {}", databases.join(", ")) };
-    format!("{} documents{masters} × {}{databases}", population.documents, population.size_scale)
+    let archive = match population.archive {
+        0 => String::new(),
+        archive => format!(" and {archive} in archives"),
+    };
+    format!("{} documents{archive}{masters} × {}{databases}", population.documents, population.size_scale)
 }
 
 fn left_out(report: &Report) -> String {

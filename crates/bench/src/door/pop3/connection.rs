@@ -11,6 +11,8 @@ use crate::door::Session;
 use crate::door::call::{CallCount, CallError};
 use crate::door::line_connection::{LINE_BYTES_MAX, LITERAL_BYTES_MAX, LineConnection, Place};
 
+/// The bytes at the end of a line: CR and LF.
+const LINE_END_BYTES: u64 = 2;
 /// Maximum length of a line of a message, its end included.
 const MESSAGE_LINE_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of a response code that errors are counted under.
@@ -225,7 +227,7 @@ impl Pop3Connection {
                 self.lines.release_buffer();
                 return Ok(());
             }
-            length += line.len() as u64;
+            length += line.len() as u64 + LINE_END_BYTES;
             if length > LITERAL_BYTES_MAX {
                 let name = name_of(command);
                 return Err(CallError::malformed(format!("{name}: the reply has more than {LITERAL_BYTES_MAX} bytes")));
