@@ -39,6 +39,8 @@ impl PartialEq for ListRow {
 /// A page of a list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ListPage {
+    /// The form of its messages; `None` if it has none.
+    pub(super) form: Option<Arc<ListForm>>,
     /// Its messages in their order.
     pub(super) rows: Vec<ListRow>,
     /// The next page.
@@ -48,6 +50,11 @@ pub(super) struct ListPage {
 }
 
 impl ListPage {
+    /// Returns `true` if a message is one of the folder of this list, on whatever page.
+    pub(super) fn is_of_folder(&self, row: &ListRow) -> bool {
+        self.form.as_ref().is_some_and(|list| list.form.action == row.list.form.action)
+    }
+
     /// Finds the list of a page. A page without one has an empty list.
     pub(super) fn read(page: &Page, target: &str, authority: &str) -> Self {
         let link = |href: &str| resolve(target, href, authority);
@@ -70,7 +77,8 @@ impl ListPage {
         for other in page.links.iter().filter(|link| link.row.is_none() && is_page(&link.text)) {
             pages.extend(link(&other.href).filter(|other| !pages.contains(other)));
         }
-        Self { rows: rows.take(ROWS_MAX).collect(), next: page.related("next").and_then(link), pages }
+        let rows = rows.take(ROWS_MAX).collect();
+        Self { form: Some(list), rows, next: page.related("next").and_then(link), pages }
     }
 }
 

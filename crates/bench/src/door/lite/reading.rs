@@ -142,10 +142,15 @@ impl StepContext<'_> {
 
     /// Keeps the list of a page, if it has one.
     pub(super) fn take_list(&mut self, loaded: &LoadedPage) -> Vec<ListRow> {
-        let list = ListPage::read(&loaded.page, &loaded.target, self.session.authority());
+        let list = self.list_of(loaded);
         let rows = list.rows.clone();
         self.memory.show(list);
         rows
+    }
+
+    /// Returns the list of a page.
+    pub(super) fn list_of(&self, loaded: &LoadedPage) -> ListPage {
+        ListPage::read(&loaded.page, &loaded.target, self.session.authority())
     }
 
     /// Returns where a folder is, by the page of folders.
@@ -156,13 +161,15 @@ impl StepContext<'_> {
         link.ok_or_else(|| CallError::kept("not-found", format!("there is no folder {name}")))
     }
 
-    /// Shows the folder with drafts, and finds those that the user has saved, if there are any.
+    /// Reads the folder with drafts, and finds those that the user has saved, if there are any. The list that was shown
+    /// last stays that of the user.
     async fn find_drafts(&mut self) -> Result<(), CallError> {
         if !self.memory.has_drafts() {
             return Ok(());
         }
         let folder = self.folder(DRAFTS).await?;
-        let mut rows = self.show_list(&folder).await?;
+        let drafts = self.session.visit(self.count, &folder).await?;
+        let mut rows = self.list_of(&drafts).rows;
         rows.retain(|row| self.memory.has_draft(row));
         self.memory.rows.set_own(rows);
         Ok(())

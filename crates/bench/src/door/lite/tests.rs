@@ -88,6 +88,7 @@ fn answer(seen: &Seen) -> Answer {
             "<form method=post action=/drafts><table><tr><td><input type=checkbox name=uid value=99>\
              <td><a href='/write?draft=99'>Of another program</a></tr><tr><td><input type=checkbox name=uid value=9>\
              <td><a href='/write?draft=9'>Saved</a></tr></table><button name=do value=delete>Delete</button>\
+             <button name=do value=flag>Flag</button><button name=do value=unflag>No flag</button>\
              <select name=to><option value=7>Done</option></select><button name=do value=move>Move</button></form>",
         ),
         ("POST", "/drafts") => Answer::redirection(303, "/drafts"),
@@ -219,6 +220,22 @@ async fn drafts_are_found_in_their_folder() {
         "delete skipped: ",
     ];
     assert_eq!(lines, expected);
+}
+
+/// Steps with drafts read the folder of drafts, and the user still has the page of the inbox on the screen.
+#[tokio::test]
+async fn steps_with_drafts_change_no_screen() {
+    let server = FakeServer::start(answer).await;
+    let mut door = logged_in(&server).await;
+    let steps = r#"{ verb = "open_view" }, { verb = "add", bytes = 10 }, { verb = "update", of = "own" },
+        { verb = "scroll_view" }, { verb = "move", of = "own", to = "done" }, { verb = "delete" }"#;
+    let lines = performed(&server, &mut door, steps).await;
+    let updated = lines[2].replace("do=unflag", "do=flag");
+    assert_eq!(updated, "update: /folders /drafts !/drafts[to=7&uid=9&do=flag] /drafts");
+    assert_eq!(lines[3], "scroll_view: /in?page=2");
+    assert_eq!(lines[4], "move: /folders /drafts !/drafts[to=7&uid=9&do=move] /drafts");
+    let deleted = ["21", "22"].map(|uid| format!("delete: !/in[token=t3&to=7&uid={uid}&do=delete] /in"));
+    assert!(deleted.contains(&lines[5]), "{lines:?}");
 }
 
 #[tokio::test]

@@ -142,7 +142,11 @@ impl StepContext<'_> {
     async fn press_for(&mut self, row: &ListRow, button: &str, choice: Option<(&str, &str)>) -> Result<(), CallError> {
         let shown = self.memory.last.as_ref().filter(|last| last.row == *row);
         match shown.and_then(|last| Some((last.form.clone()?, last.target.clone()))) {
-            Some((form, target)) => self.press(form.fill(), button, choice, &target).await,
+            Some((form, target)) => {
+                let answered = self.press(form.fill(), button, choice, &target).await?;
+                self.take_answer(row, &answered);
+                Ok(())
+            }
             None => self.press_in_list(row, button, choice).await,
         }
     }
@@ -157,24 +161,32 @@ impl StepContext<'_> {
         let list = Arc::clone(&row.list);
         let mut filled = list.form.fill();
         filled.check(&row.field, &row.value);
-        self.press(filled, button, choice, &list.target).await
+        let answered = self.press(filled, button, choice, &list.target).await?;
+        self.take_answer(row, &answered);
+        Ok(())
     }
 
-    /// Sends a form of the page `target` with a button, and keeps the list that answers.
+    /// Keeps the list that answers the form of a message, unless the user has the list of another folder open: that of
+    /// a draft answers with the folder of drafts.
+    fn take_answer(&mut self, row: &ListRow, answered: &LoadedPage) {
+        if self.memory.list.is_of_folder(row) {
+            self.take_list_if_any(answered);
+        }
+    }
+
+    /// Sends a form of the page `target` with a button, and returns the page that answers.
     async fn press(
         &mut self,
         mut filled: FilledForm<'_>,
         button: &str,
         choice: Option<(&str, &str)>,
         target: &str,
-    ) -> Result<(), CallError> {
+    ) -> Result<LoadedPage, CallError> {
         if let Some((field, value)) = choice {
             filled.set(field, value)?;
         }
         filled.press(button)?;
-        let answered = self.session.submit(self.count, filled, target).await?;
-        self.take_list_if_any(&answered);
-        Ok(())
+        self.session.submit(self.count, filled, target).await
     }
 
     /// Creates a folder, and returns the field and the value by which the page `list` chooses it.
