@@ -14,7 +14,7 @@ impl StepContext<'_> {
     /// Asks for new mail. A session shows only what was there at its login, so one in which the user has asked already
     /// ends, and another one begins.
     pub(super) async fn look_for_mail(&mut self) -> StepResult {
-        if self.memory.has_looked {
+        if self.memory.has_looked && !self.is_closed().await {
             self.end_session().await?;
         }
         self.ensure_session().await?;
@@ -73,16 +73,19 @@ impl StepContext<'_> {
         let (connection, count) = self.open()?;
         let marked = unless_missing(connection.call(count, &format!("DELE {number}")).await)?;
         self.memory.forget(&id);
-        Ok(if marked.is_some() { DONE } else { StepOutcome::Skipped })
+        if marked.is_none() {
+            return Ok(StepOutcome::Skipped);
+        }
+        self.memory.has_marked = true;
+        Ok(DONE)
     }
 
     /// Ends the session, if there is one. The server removes what was deleted in it.
     pub(super) async fn end_session(&mut self) -> Result<(), CallError> {
-        let Some(mut connection) = self.connection.take() else { return Ok(()) };
-        if connection.is_closed().await {
-            self.count.reopened += 1;
-            return Ok(());
+        if self.is_closed().await {
+            return self.drop_closed_connection();
         }
+        let Some(connection) = self.connection.take() else { return Ok(()) };
         connection.quit(self.count).await
     }
 
@@ -111,15 +114,33 @@ impl StepContext<'_> {
 
     /// Begins a session if there is none, or if the server has closed the connection. Nothing is known of its messages.
     async fn ensure_session(&mut self) -> Result<(), CallError> {
-        if let Some(connection) = &mut self.connection {
-            if !connection.is_closed().await {
-                return Ok(());
-            }
+        if self.is_closed().await {
+            self.drop_closed_connection()?;
             self.count.reopened += 1;
         }
-        *self.connection = None;
+        if self.connection.is_some() {
+            return Ok(());
+        }
         self.memory.begin_session();
         *self.connection = Some(self.settings.log_in(self.action.user(), self.count).await?);
+        Ok(())
+    }
+
+    /// Returns `true` if the server has closed the connection of the session.
+    async fn is_closed(&mut self) -> bool {
+        match &mut self.connection {
+            Some(connection) => connection.is_closed().await,
+            None => false,
+        }
+    }
+
+    /// Drops a connection that the server has closed. A session without QUIT removes no messages (RFC 1939, section 6),
+    /// so it is lost if some were marked in it: the steps that marked them have been counted.
+    fn drop_closed_connection(&mut self) -> Result<(), CallError> {
+        *self.connection = None;
+        if self.memory.has_marked {
+            return Err(CallError::lost(CONNECTION_CODE, "the session ended before QUIT: no messages are removed"));
+        }
         Ok(())
     }
 

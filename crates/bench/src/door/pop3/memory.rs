@@ -73,6 +73,8 @@ pub(super) struct ReadMessage {
 pub(super) struct UserMemory {
     /// The user has asked what there is in this session.
     pub(super) has_looked: bool,
+    /// Messages are marked for removal in this session.
+    pub(super) has_marked: bool,
     /// The messages that this session has; `None` until they are listed.
     pub(super) listing: Option<Listing>,
     /// Where the next screen begins: so many messages are newer.
@@ -87,6 +89,7 @@ impl UserMemory {
     /// Forgets what was known of the session before. Screens and ids are those of all sessions.
     pub(super) fn begin_session(&mut self) {
         self.has_looked = false;
+        self.has_marked = false;
         self.listing = None;
     }
 

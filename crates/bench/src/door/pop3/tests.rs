@@ -242,6 +242,29 @@ async fn an_idle_connection_that_was_closed_is_opened_again() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_session_that_was_closed_opens_no_connection() {
+    let first = logged_in().turn("STAT", "+OK 3 320");
+    let steps = "{ verb = \"poll\" }, { verb = \"close_database\" }, { verb = \"poll\" }";
+    let (results, received) = dialogue(vec![first, logged_in().turn("STAT", "+OK 3 320")], steps).await;
+    assert_eq!(results, [performed(2), performed(1), performed(0), performed(3)], "{received:#?}");
+}
+
+/// A session without QUIT removes no messages.
+#[tokio::test]
+async fn marks_are_lost_with_the_connection() {
+    for step in ["{ verb = \"close_database\" }", "{ verb = \"poll\" }", "{ verb = \"read\", of = \"newest\" }"] {
+        let server = logged_in().turn("UIDL", IDS).turn("DELE 3", "+OK");
+        let steps = format!("{{ verb = \"delete\", of = \"newest\" }}, {step}");
+        let (results, _) = dialogue(vec![server], &steps).await;
+        assert_eq!(results, [performed(2), performed(2), failed("connection", Session::Lost)], "{step}");
+    }
+    let refused = logged_in().turn("UIDL", IDS).turn("DELE 3", "-ERR no such message");
+    let steps = "{ verb = \"delete\", of = \"newest\" }, { verb = \"close_database\" }";
+    let (results, _) = dialogue(vec![refused], steps).await;
+    assert_eq!(results, [performed(2), skipped(2), performed(0)], "nothing is marked");
+}
+
+#[tokio::test]
 async fn answers_go_to_the_sender() {
     let pop3 = logged_in()
         .turn("UIDL", IDS)
