@@ -37,7 +37,7 @@ pub async fn create_databases(
     files: impl Iterator<Item = DatabaseFile<'_>> + Send,
 ) -> Result<(), StepError> {
     let created = async {
-        let mut session = Session::log_in(settings, user, &mut CallCount::default()).await?;
+        let mut session = Session::log_in_without_steps(settings, user).await?;
         for file in files {
             session.work_in(file.path());
             create(&session, file).await?;
@@ -60,7 +60,7 @@ pub async fn fill_database(
     topics: impl Iterator<Item = StoredTopic> + Send,
 ) -> Result<(), StepError> {
     let filled = async {
-        let mut session = Session::log_in(settings, user, &mut CallCount::default()).await?;
+        let mut session = Session::log_in_without_steps(settings, user).await?;
         session.work_in(file.path());
         add_topics(&session, topics).await?;
         session.open_collection(&mut CallCount::default(), view_named(&file.kind.database.view)).await?;

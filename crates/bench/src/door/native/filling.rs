@@ -28,7 +28,7 @@ const MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Logs in as a user, and adds messages to inbox and archive, in order. Those of a mail file that has documents are
-/// added, too.
+/// added, too. Each call has the time limit of the connection.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub async fn fill_mail_file(
 /// The first call that failed, or if there is no index in time.
 pub async fn wait_for_index(settings: &NativeSettings, user: u64) -> Result<(), StepError> {
     let waited = async {
-        let session = Session::log_in(settings, user, &mut CallCount::default()).await?;
+        let session = Session::log_in_without_steps(settings, user).await?;
         let deadline = Instant::now() + INDEX_TIME_MAX;
         loop {
             let query = "index".to_owned();
@@ -75,7 +75,7 @@ async fn fill(
     memos: impl Iterator<Item = StoredMemo> + Send,
 ) -> Result<(), CallError> {
     let mut count = CallCount::default();
-    let session = Session::log_in(settings, user, &mut CallCount::default()).await?;
+    let session = Session::log_in_without_steps(settings, user).await?;
     let inbox = match session.folder_id(&mut count, INBOX).await {
         Err(error) if error.code == NOT_FOUND => create_mail_file(settings, &session, user).await?,
         found => found?,

@@ -1,12 +1,13 @@
 //! The connection and the session of a user, and the calls over them.
 
 use std::future::Future;
+use std::time::Duration;
 
 use client::{Client, Code, Response, Status, v1};
 
 use super::NativeSettings;
 use crate::door;
-use crate::door::call::{CONNECT_CODE, CONNECTION_CODE};
+use crate::door::call::{CONNECT_CODE, CONNECTION_CODE, limited};
 pub(super) use crate::door::call::{CallCount, CallError};
 
 /// Codes of calls that failed without a reason of the server.
@@ -61,6 +62,9 @@ pub(super) struct Session {
     mail_file: String,
     /// The path of the database of the calls: the mail file, unless the user works in another one.
     database: String,
+    /// The time limit of a call that belongs to no step: the client only tells the server its limit. `None` in a step,
+    /// which has a time limit as a whole.
+    time_limit: Option<Duration>,
 }
 
 impl Session {
@@ -76,7 +80,16 @@ impl Session {
             return Err(CallError::lost("no-mail-file", format!("{address} has no mail file on this server")));
         }
         let database = mail_file.clone();
-        Ok(Self { client, user, token: login.token, name, mail_file, database })
+        Ok(Self { client, user, token: login.token, name, mail_file, database, time_limit: None })
+    }
+
+    /// Connects and logs in for calls that belong to no step. The login and each call have the time limit of the calls
+    /// of the connection.
+    pub(super) async fn log_in_without_steps(settings: &NativeSettings, user: u64) -> Result<Self, CallError> {
+        let time_limit = settings.options.call_time_max;
+        let mut count = CallCount::default();
+        let session = wait_for_call(time_limit, Self::log_in(settings, user, &mut count)).await?;
+        Ok(Self { time_limit, ..session })
     }
 
     /// Makes the following calls in a database instead of the mail file.
@@ -100,7 +113,8 @@ impl Session {
     pub(super) async fn log_out(self, count: &mut CallCount) {
         count.calls += 1;
         // The server ends a session that is idle by itself.
-        let _ = self.client.logout().await;
+        let logout = async { self.client.logout().await.map_err(|error| error_of_client(&error)) };
+        let _ = wait_for_call(self.time_limit, logout).await;
     }
 
     /// Returns the connection.
@@ -135,12 +149,24 @@ impl Session {
         reply: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, CallError> {
         count.calls += 1;
-        reply.await.map(Response::into_inner).map_err(|status| self.failed(&status))
+        let called = async { reply.await.map(Response::into_inner).map_err(|status| self.failed(&status)) };
+        wait_for_call(self.time_limit, called).await
     }
 
     /// Returns the error of a call that failed.
     pub(super) fn failed(&self, status: &Status) -> CallError {
         error_of_status(status, self.client.is_closed())
+    }
+}
+
+/// Waits for a call until its time limit has passed, if it has one.
+async fn wait_for_call<T>(
+    limit: Option<Duration>,
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    match limit {
+        Some(limit) => limited(limit, call).await,
+        None => call.await,
     }
 }
 
@@ -151,7 +177,19 @@ async fn connect(settings: &NativeSettings, user: u64) -> Result<Client, CallErr
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use client::{ConnectOptions, Trust};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::door::native::connections::Connections;
+    use crate::door::native::filling::fill_mail_file;
+    use crate::plan::Plan;
+    use crate::population::people::UserNames;
+    use crate::stub::acceptor;
+    use crate::target::system_random::SystemRandom;
+    use crate::workload::check::check as check_workload;
 
     fn check(status: &Status, is_closed: bool, code: &str, session: door::Session) {
         let error = error_of_status(status, is_closed).into_step_error(CallCount { calls: 2, reopened: 0 });
@@ -172,5 +210,55 @@ mod tests {
         check(&Status::unauthenticated("the session has ended"), false, "unauthenticated", door::Session::Lost);
         check(&Status::unavailable("broken pipe"), true, "connection", door::Session::Lost);
         check(&Status::unavailable("try later"), false, "unavailable", door::Session::Kept);
+    }
+    fn settings(address: &str, trust: Trust) -> NativeSettings {
+        let text = "format = 1\nname = \"Test\"\ntitle = \"Test\"\ndoor = \"native\"\npace = \"unpaced\"\n\
+            iterations = 1\nstep = [{ verb = \"poll\" }]";
+        let workload = check_workload(text, &[]).unwrap_or_else(|findings| panic!("{findings:?}"));
+        NativeSettings {
+            plan: Arc::new(Plan::new(Arc::new(workload), 1, 1).expect("users")),
+            options: ConnectOptions::new(address, trust),
+            names: UserNames::parse("mail{}@bench.test").expect("a pattern"),
+            password: "secret".to_owned(),
+            size_scale: 1.0,
+            connections: Connections::new(1, &[]),
+            random: SystemRandom::open().expect("the system has one"),
+            journal: None,
+        }
+    }
+
+    /// The server accepts connections, also over TLS, and never answers a call.
+    #[tokio::test]
+    async fn calls_without_steps_do_not_wait_for_a_silent_server() {
+        let (acceptor, pem) = acceptor(b"h2").expect("a certificate");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let settings = settings(&address, Trust::pinned(pem.as_bytes()).expect("a certificate"));
+        let accepted = async {
+            let (socket, _) = listener.accept().await.expect("the client comes");
+            acceptor.accept(socket).await.expect("it trusts the certificate")
+        };
+        let (client, _stream) = tokio::join!(connect(&settings, 1), accepted);
+        let name = String::new();
+        let session = Session {
+            client: client.expect("a connection"),
+            user: 1,
+            token: name.clone(),
+            name: name.clone(),
+            mail_file: name.clone(),
+            database: name,
+            time_limit: settings.options.call_time_max,
+        };
+        tokio::time::pause();
+        let mut stub = session.client().changes();
+        let mut count = CallCount::default();
+        let late = session.call(&mut count, stub.poll_new_mail(v1::PollNewMailRequest::default())).await;
+        let late = late.expect_err("no answer");
+        assert_eq!((&*late.code, &*late.text, count.calls), ("timeout", "no answer within 60s", 1));
+        session.log_out(&mut count).await;
+        let late = Session::log_in_without_steps(&settings, 1).await.expect_err("no answer");
+        assert_eq!((&*late.code, late.session), ("timeout", door::Session::Lost));
+        let late = fill_mail_file(&settings, 1, std::iter::empty()).await.expect_err("no answer");
+        assert_eq!(&*late.code, "timeout");
     }
 }
