@@ -4,7 +4,11 @@
 //! reads pages of 50 rows over the native protocol. Each pauses between its requests. Meanwhile another user repeats
 //! the requests of `--attack` on `--connections` connections, and ignores the replies; with `none` it does nothing.
 //! The mailbox that the attacks work on is filled first, once (`--fill 1`).
+//!
+//! A server that does not answer a measuring user, or the filling, within [`RESPONSE_TIME_MAX`] has failed, whatever
+//! the protocol. Requests of the attack that last longer than that after the measurement are given up.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,12 +16,13 @@ use std::time::Duration;
 use client::{Client, ConnectOptions, Traffic, Trust, v1};
 use serde::Serialize;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::arguments::{Arguments, Result};
+use crate::arguments::{Arguments, Error, Result};
 use crate::measurements::{self, Measurements, Stopwatch, Summary};
 use crate::users::{self, ImapServer, address};
-use bench::door::call::{CallCount, CallError};
+use bench::door::call::CallCount;
+use bench::door::imap::plain_client::RESPONSE_TIME_MAX;
 use bench::door::line_connection::Place;
 use bench::door::smtp::{Dialect, Envelope, SmtpConnection};
 
@@ -76,13 +81,14 @@ impl Target {
 
     /// Connects over the native protocol, and logs in a user.
     async fn native_client(&self, user: usize) -> Result<Client> {
-        let client = Client::connect(&self.native).await?;
-        client.login(&address(user), &self.password).await?;
+        let client = answer_of("the native protocol", Client::connect(&self.native)).await?;
+        answer_of("the login", client.login(&address(user), &self.password)).await?;
         Ok(client)
     }
 
     async fn smtp_connection(&self) -> Result<SmtpConnection> {
-        Ok(SmtpConnection::connect(&self.smtp, Dialect::Smtp, &mut CallCount::default()).await?)
+        let mut count = CallCount::default();
+        answer_of("SMTP", SmtpConnection::connect(&self.smtp, Dialect::Smtp, &mut count)).await
     }
 }
 
@@ -167,7 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let measured = measuring.block_on(measure(&target, clock, &figures));
     strike.is_over.store(true, Ordering::Relaxed);
     measured?;
-    attacking.block_on(async { while tasks.join_next().await.is_some() {} });
+    attacking.block_on(end_attack(tasks));
     let summary = figures.summary(watch.elapsed().as_secs_f64());
     let attack_requests = strike.requests.load(Ordering::Relaxed);
     Ok(measurements::print(&Output { summary, attack_requests })?)
@@ -241,7 +247,7 @@ async fn measure_native(target: &Target, clock: Clock, figures: &Measurements) -
     };
     while !clock.is_over() {
         let page = Stopwatch::start();
-        client.views().read_entries(request.clone()).await?;
+        answer_of("the page of the view", client.views().read_entries(request.clone())).await?;
         figures.add("view page", page.elapsed());
         sleep(PAUSE).await;
     }
@@ -263,7 +269,7 @@ async fn fill(target: &Target) -> Result<()> {
         ..v1::ViewDesign::default()
     };
     let request = v1::CreateViewRequest { database: database_key(&mail_file()), design: Some(design) };
-    client.views().create_view(request).await?;
+    answer_of("the view", client.views().create_view(request)).await?;
     Ok(())
 }
 
@@ -424,12 +430,27 @@ fn envelope_to(user: usize) -> Envelope {
     Envelope { from: "sender@elsewhere.test".to_owned(), to: vec![address(user)] }
 }
 
-async fn send(
-    connection: &mut SmtpConnection,
-    envelope: &Envelope,
-    message: &[u8],
-) -> std::result::Result<(), CallError> {
-    connection.transfer(&mut CallCount::default(), envelope, message).await
+async fn send(connection: &mut SmtpConnection, envelope: &Envelope, message: &[u8]) -> Result<()> {
+    answer_of("the message", connection.transfer(&mut CallCount::default(), envelope, message)).await
+}
+
+/// Waits for the end of a request, at most for [`RESPONSE_TIME_MAX`]. The error of a request that takes longer names
+/// it.
+async fn answer_of<T, E: Into<Error>>(
+    request: &str,
+    answer: impl Future<Output = std::result::Result<T, E>>,
+) -> Result<T> {
+    let late = |_| format!("{request}: the server has not answered for {RESPONSE_TIME_MAX:?}");
+    timeout(RESPONSE_TIME_MAX, answer).await.map_err(late)?.map_err(Into::into)
+}
+
+/// Waits for the tasks of the attack, which end with their last request. Those that do not end are aborted: the
+/// measurement is complete without them.
+async fn end_attack(mut tasks: JoinSet<()>) {
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if timeout(RESPONSE_TIME_MAX, ended).await.is_err() {
+        tasks.shutdown().await;
+    }
 }
 
 async fn create_note(client: &Client) -> Result<()> {
@@ -441,7 +462,7 @@ async fn create_note(client: &Client) -> Result<()> {
         items: vec![item],
         ..v1::CreateNoteRequest::default()
     };
-    client.notes().create_note(request).await?;
+    answer_of("the document", client.notes().create_note(request)).await?;
     Ok(())
 }
 
@@ -464,4 +485,56 @@ fn large_message() -> Vec<u8> {
     let mut message = b"Subject: large\r\nContent-Type: text/plain\r\n\r\n".to_vec();
     message.extend_from_slice(line.repeat(LARGE_BYTES / line.len()).as_bytes());
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A server that accepts connections and never answers.
+    async fn silent_target() -> (Target, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+        let silent = listener.local_addr().expect("it is bound").to_string();
+        let trust = Trust::pinned(include_bytes!("target/test_certificate.pem")).expect("a certificate");
+        let target = Target {
+            imap: ImapServer::new(&silent, "secret"),
+            smtp: Place::unencrypted(&silent, &Traffic::default()),
+            native: ConnectOptions::new(&silent, trust),
+            password: "secret".to_owned(),
+            database: "a.nsf".to_owned(),
+            view: "All".to_owned(),
+        };
+        (target, listener)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn measuring_users_do_not_wait_for_a_silent_server() {
+        let (target, _listener) = silent_target().await;
+        let clock = Clock { watch: Stopwatch::start(), length: Duration::from_secs(1) };
+        let figures = Measurements::default();
+        let late = |ended: Result<()>| ended.expect_err("no answer").to_string();
+        assert_eq!(late(measure_smtp(&target, clock, &figures).await), "SMTP: the server has not answered for 120s");
+        let native = late(measure_native(&target, clock, &figures).await);
+        assert_eq!(native, "the native protocol: the server has not answered for 120s");
+        let imap = late(measure_imap(&target, clock, &figures).await);
+        assert_eq!(imap, "the server has not answered for 120s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_measurement_does_not_wait_for_attacks_without_end() {
+        let request = Arc::new(());
+        let mut tasks = JoinSet::new();
+        let held = Arc::clone(&request);
+        tasks.spawn(async move {
+            let _held = held;
+            std::future::pending().await
+        });
+        let begin = Instant::now();
+        end_attack(tasks).await;
+        assert!(begin.elapsed() >= RESPONSE_TIME_MAX, "it has been waited for");
+        assert_eq!(Arc::strong_count(&request), 1, "the task has ended");
+    }
 }
