@@ -211,6 +211,7 @@ mod tests {
         check(&Status::unavailable("broken pipe"), true, "connection", door::Session::Lost);
         check(&Status::unavailable("try later"), false, "unavailable", door::Session::Kept);
     }
+
     fn settings(address: &str, trust: Trust) -> NativeSettings {
         let text = "format = 1\nname = \"Test\"\ntitle = \"Test\"\ndoor = \"native\"\npace = \"unpaced\"\n\
             iterations = 1\nstep = [{ verb = \"poll\" }]";
