@@ -144,11 +144,8 @@ class Kills:
 
     def drain(self):
         """Waits until the queue is empty."""
-        end = time.monotonic() + DRAIN_S
-        while json.loads(self.server.command("queue", "list", "--json")):
-            if time.monotonic() > end:
-                raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
-            time.sleep(0.2)
+        if not self.server.queue_is_empty_within(DRAIN_S):
+            raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
 
     def read(self, is_last=False):
         """Reads the mail of all users: {user: Mail}. While they work, a document that is moved may be met twice."""

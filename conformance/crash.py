@@ -166,11 +166,8 @@ class Loop:
 
     def drain(self):
         """Waits until the queue is empty."""
-        end = time.monotonic() + DRAIN_S
-        while json.loads(self.server.command("queue", "list", "--json")):
-            if time.monotonic() > end:
-                raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
-            time.sleep(0.5)
+        if not self.server.queue_is_empty_within(DRAIN_S):
+            raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
 
     def check_far(self):
         """Checks that the other server has every message, and has one twice only if a kill explains it."""

@@ -151,6 +151,15 @@ class Doublet:
         with concurrent.futures.ThreadPoolExecutor(8) as hands:
             list(hands.map(lambda address: self.add_user(address, password), rest))
 
+    def queue_is_empty_within(self, patience_s):
+        """Waits until the queue is empty. Returns False if it is not after `patience_s` seconds."""
+        end = time.monotonic() + patience_s
+        while json.loads(self.command("queue", "list", "--json")):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.2)
+        return True
+
     def cpu_seconds(self):
         """Returns the processor time of the server."""
         return self.family.cpu_seconds()
