@@ -40,7 +40,7 @@ const KINDS: &[KindDefinition] = &[
     definition(Kind::Pdf, [30, 90], "application/pdf", "pdf"),
     definition(
         Kind::Office,
-        [28, 85],
+        [28, 80],
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         "docx",
     ),
@@ -188,9 +188,10 @@ mod tests {
         }
     }
 
-    /// Checks what deflate leaves. The encoder is another one when the whole workspace is built, and 2 % worse.
+    /// Checks what deflate leaves. The encoder is another one when the whole workspace is built, with other results.
     #[test]
     fn kinds_are_as_compressible_as_stated() {
+        let mut wrong = Vec::new();
         for definition in KINDS {
             let kinds = [definition.kind];
             let content = pool(&kinds).draw(&mut SplitMix64::new(9), 100_000).bytes;
@@ -198,8 +199,11 @@ mod tests {
             encoder.write_all(&content).expect("memory takes all");
             let compressed = encoder.finish().expect("memory takes all").len() * 100 / content.len();
             let stated = compressed_percent(definition.kind);
-            assert!(stated.abs_diff(compressed as u64) <= 5, "{:?}: {compressed} %", definition.kind);
+            if stated.abs_diff(compressed as u64) > 5 {
+                wrong.push((definition.kind, compressed));
+            }
         }
+        assert!(wrong.is_empty(), "{wrong:?}");
     }
 
     #[test]
