@@ -3,13 +3,16 @@
 //! A message goes over a connection of its own to the submission service, as mail clients do. One in the name of
 //! another user goes over LMTP or SMTP, through connections that all users share.
 
-use super::call::{CallCount, CallError};
+use std::time::Duration;
+
+use super::call::{CallCount, CallError, limited};
 use super::line_connection::Place;
 use super::message_head::MessageHead;
 use super::smtp::delivery::DeliveryPool;
 use super::smtp::{Envelope, SmtpConnection};
 use crate::plan::steps::PlanAction;
 use crate::population::content::{Answered, Content, Purpose};
+use crate::population::memos::StoredMemo;
 use crate::population::people::UserNames;
 use crate::workload::action::{Recipients, Sender, Size};
 
@@ -104,6 +107,24 @@ impl MailSettings {
         let pool = pool.ok_or_else(|| CallError::kept("no-delivery", "the target has neither LMTP nor SMTP"))?;
         pool.deliver(count, &envelope, &message).await?;
         Ok(message)
+    }
+
+    /// Delivers a message that a mail file has before the run, within a time limit.
+    pub(super) async fn deliver_stored(
+        &self,
+        count: &mut CallCount,
+        pool: &DeliveryPool,
+        (owner, memo): (&str, &StoredMemo),
+        time_limit: Duration,
+    ) -> Result<(), CallError> {
+        let envelope = Envelope { from: self.names.address(memo.sender), to: vec![owner.to_owned()] };
+        let message = self.stored_message(owner, memo);
+        limited(time_limit, pool.deliver(count, &envelope, &message)).await
+    }
+
+    /// Returns a message that a mail file has before the run, as it would have arrived.
+    pub(super) fn stored_message(&self, owner: &str, memo: &StoredMemo) -> Vec<u8> {
+        memo.content.message_with(&memo.header(&self.names, owner))
     }
 
     fn addresses(&self, users: &[u64]) -> Vec<String> {

@@ -15,8 +15,8 @@ use super::response::StatusResponse;
 use super::session;
 use crate::door::StepError;
 use crate::door::call::{CallCount, CallError, limited};
+use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
-use crate::door::smtp::{Dialect, Envelope};
 use crate::population::memos::StoredMemo;
 
 /// Maximum number of messages, and of their bytes, that are appended with a command.
@@ -81,10 +81,8 @@ impl Filling<'_> {
         let mut last = before;
         let mut read = NumberSets::default();
         for memo in memos {
-            let envelope =
-                Envelope { from: self.settings.mail.names.address(memo.sender), to: vec![self.address.clone()] };
-            let message = self.message(&memo);
-            limited(self.time_limit, pool.deliver(&mut self.count, &envelope, &message)).await?;
+            let mail = &self.settings.mail;
+            mail.deliver_stored(&mut self.count, pool, (&self.address, &memo), self.time_limit).await?;
             last += 1;
             if !memo.is_unread {
                 read.add(last);
@@ -103,7 +101,8 @@ impl Filling<'_> {
         let messages_max = if offers_several { BATCH_MAX } else { 1 };
         let mut batch = Vec::new();
         for memo in memos {
-            batch.push((memo.is_unread, self.message(&memo)));
+            let message = self.settings.mail.stored_message(&self.address, &memo);
+            batch.push((memo.is_unread, message));
             let bytes: usize = batch.iter().map(|(_, message)| message.len()).sum();
             if batch.len() >= messages_max || bytes >= BATCH_BYTES_MAX {
                 self.append(std::mem::take(&mut batch)).await?;
@@ -119,11 +118,6 @@ impl Filling<'_> {
         }
         self.call(command).await?;
         Ok(())
-    }
-
-    /// Returns a message as it would have arrived.
-    fn message(&self, memo: &StoredMemo) -> Vec<u8> {
-        memo.content.message_with(&memo.header(&self.settings.mail.names, &self.address))
     }
 
     async fn select_inbox(&mut self) -> Result<(), CallError> {

@@ -1,50 +1,28 @@
 //! Tests of the door: dialogues with servers that offer much or little, that refuse, that close connections, and that
 //! are hostile.
 
-use std::time::Duration;
-
 use client::Traffic;
 
 use super::filling::fill_mail_file;
 use super::*;
+use crate::door::Session;
 use crate::door::line_connection::LineConnection;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
+use crate::door::tests::mail_doors::{self, StepResults, TIME_LIMIT, delivery_of, mail_settings};
 use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
-use crate::door::{Offered, Session};
-use crate::engine::steps::StepSource as _;
-use crate::plan::Plan;
-use crate::plan::steps::PlanSteps;
-use crate::population::content::Purpose;
 use crate::population::memos::MailFiles;
-use crate::population::people::UserNames;
-use crate::workload::check::check as check_workload;
-use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
 
 const MODERN: &str = "IMAP4rev1 SASL-IR AUTH=PLAIN LITERAL+ UIDPLUS MOVE UNSELECT IDLE NAMESPACE";
 
-/// Returns the actions of user 1 of a run with two users, whose class has these steps.
+/// Returns the actions of a user whose class has these steps.
 fn actions(steps: &str) -> Vec<PlanAction> {
-    let text = format!(
-        "format = 1\nname = \"Test\"\ntitle = \"Test\"\ndoor = \"imap\"\npace = \"unpaced\"\niterations = 1\n\
-         step = [{steps}]"
-    );
-    let workload = check_workload(&text, &[]).unwrap_or_else(|findings| panic!("{findings:?}"));
-    let plan = Arc::new(Plan::new(Arc::new(workload), 1, 2).expect("recipients"));
-    let mut steps = PlanSteps::new(&plan, &Arc::new(Offered::all_but(LEFT_OUT)), 1, 0).expect("a user");
-    std::iter::from_fn(|| steps.next_step()).map(|step| step.action).collect()
+    mail_doors::actions(("imap", LEFT_OUT), steps)
 }
 
 fn settings(imap: &Place, submission: Option<&Place>, delivery: Option<DeliveryPool>) -> Arc<ImapSettings> {
-    let mail = MailSettings {
-        submission: submission.cloned(),
-        delivery,
-        names: UserNames::parse("mail{}@bench.test").expect("a pattern"),
-        password: "secret".to_owned(),
-        size_scale: 1.0,
-    };
-    Arc::new(ImapSettings { imap: imap.clone(), mail })
+    Arc::new(ImapSettings { imap: imap.clone(), mail: mail_settings(submission, delivery) })
 }
 
 /// A connection on which user 1 logs in to a server with these capabilities.
@@ -58,18 +36,13 @@ fn logged_in(capabilities: &str) -> Dialogue {
 }
 
 /// Logs in and performs steps. Returns the result of each, the login included, without the texts of errors.
-async fn play(door: &mut ImapDoor, steps: &str) -> Vec<Result<Reply, (String, Session)>> {
-    let short = |result: Result<Reply, StepError>| result.map_err(|error| (error.code.into_owned(), error.session));
-    let mut results = vec![short(door.log_in().await)];
+async fn play(door: &mut ImapDoor, steps: &str) -> StepResults {
     let actions = if steps.is_empty() { Vec::new() } else { actions(steps) };
-    for action in actions {
-        results.push(short(door.perform(&action).await));
-    }
-    results
+    mail_doors::play(door, &actions).await
 }
 
 /// Plays steps against servers, and returns the results of the steps and the commands that IMAP has received.
-async fn dialogue(dialogues: Vec<Dialogue>, steps: &str) -> (Vec<Result<Reply, (String, Session)>>, Vec<String>) {
+async fn dialogue(dialogues: Vec<Dialogue>, steps: &str) -> (StepResults, Vec<String>) {
     let server = ScriptedServer::start(dialogues).await;
     let mut door = ImapDoor::new(&settings(&server.place, None, None), 1);
     let results = play(&mut door, steps).await;
@@ -91,9 +64,6 @@ fn failed(code: &str, session: Session) -> Result<Reply, (String, Session)> {
 
 const SELECTED: &str = "* 3 EXISTS|* OK [UIDVALIDITY 7] valid|TAG OK [READ-WRITE] selected";
 const ROWS: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (FLAGS (\\Seen) UID 13)|TAG OK done";
-
-/// The time limit of calls that fill mail files.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The flags of both rows.
 const STORED: &str = "* 2 FETCH (UID 12 FLAGS ())|* 3 FETCH (UID 13 FLAGS ())|TAG OK done";
@@ -378,20 +348,7 @@ async fn a_server_that_does_not_renew_idle_is_polled() {
 }
 
 fn mail_files(documents: u64) -> MailFiles {
-    let unread = Share::from_f64(0.5).expect("a share");
-    let profile = SizeProfile::server_load();
-    MailFiles {
-        seed: 1,
-        users: 2,
-        documents,
-        archive: 0,
-        profile,
-        size_scale: 0.001,
-        unread,
-        purpose: Purpose::Document,
-        masters: 2,
-        own: Share::ALL,
-    }
+    mail_doors::mail_files(documents, Share::from_f64(0.5).expect("a share"))
 }
 
 #[tokio::test]
@@ -406,13 +363,7 @@ async fn mail_files_are_filled_over_lmtp_and_marked() {
         .turn("STORE ", "TAG OK done")
         .turn("LOGOUT", "* BYE|TAG OK done");
     let imap = ScriptedServer::start(vec![imap]).await;
-    let mut delivery = Dialogue::new("220 ready").turn("LHLO", "250 mx");
-    for memo in files.memos(1) {
-        let sender = format!("MAIL FROM:<mail{}@bench.test>", memo.sender);
-        delivery = delivery.turn(&sender, "250 ok").turn("RCPT TO:<mail1@bench.test>", "250 ok").turn("DATA", "354 go");
-        delivery = delivery.message("250 ok");
-    }
-    let lmtp = ScriptedServer::start(vec![delivery]).await;
+    let lmtp = ScriptedServer::start(vec![delivery_of(&files)]).await;
     let pool = DeliveryPool::new(lmtp.place.clone(), Dialect::Lmtp);
     let settings = settings(&imap.place, None, Some(pool));
     fill_mail_file(&settings, 1, files.memos(1), TIME_LIMIT).await.expect("it is filled");

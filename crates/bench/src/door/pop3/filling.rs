@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep};
 use super::Pop3Settings;
 use crate::door::StepError;
 use crate::door::call::{CallCount, CallError, MALFORMED_CODE, limited};
-use crate::door::smtp::Envelope;
 use crate::population::memos::StoredMemo;
 
 /// The longest time until messages that were delivered are in the inbox.
@@ -56,9 +55,7 @@ impl Filling<'_> {
         let address = mail.names.address(self.user);
         let mut expected = before;
         for memo in memos {
-            let envelope = Envelope { from: mail.names.address(memo.sender), to: vec![address.clone()] };
-            let message = memo.content.message_with(&memo.header(&mail.names, &address));
-            limited(self.time_limit, pool.deliver(&mut self.count, &envelope, &message)).await?;
+            mail.deliver_stored(&mut self.count, pool, (&address, &memo), self.time_limit).await?;
             expected += 1;
         }
         self.wait_for_messages(expected).await

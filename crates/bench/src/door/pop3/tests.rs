@@ -1,52 +1,26 @@
 //! Tests of the door: dialogues with servers that offer much or little, that refuse, that close connections, and that
 //! are hostile.
 
-use std::time::Duration;
-
 use super::filling::fill_mail_file;
 use super::*;
+use crate::door::Session;
 use crate::door::smtp::Dialect;
 use crate::door::smtp::delivery::DeliveryPool;
+use crate::door::tests::mail_doors::{self, StepResults, TIME_LIMIT, delivery_of, mail_settings};
 use crate::door::tests::scripted_server::{Dialogue, ScriptedServer};
-use crate::door::{Offered, Session};
-use crate::engine::steps::StepSource as _;
-use crate::plan::Plan;
-use crate::plan::steps::PlanSteps;
-use crate::population::content::Purpose;
 use crate::population::memos::MailFiles;
-use crate::population::people::UserNames;
-use crate::workload::check::check as check_workload;
-use crate::workload::profile::SizeProfile;
 use crate::workload::units::Share;
 
-/// The time limit of calls that fill mail files.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// The list of three messages.
 const IDS: &str = "+OK|1 a|2 b|3 c|.";
 
-type StepResults = Vec<Result<Reply, (String, Session)>>;
-
-/// Returns the actions of user 1 of a run with two users, whose class has these steps.
+/// Returns the actions of a user whose class has these steps.
 fn actions(steps: &str) -> Vec<PlanAction> {
-    let text = format!(
-        "format = 1\nname = \"Test\"\ntitle = \"Test\"\ndoor = \"pop3\"\npace = \"unpaced\"\niterations = 1\n\
-         step = [{steps}]"
-    );
-    let workload = check_workload(&text, &[]).unwrap_or_else(|findings| panic!("{findings:?}"));
-    let plan = Arc::new(Plan::new(Arc::new(workload), 1, 2).expect("recipients"));
-    let mut steps = PlanSteps::new(&plan, &Arc::new(Offered::all_but(LEFT_OUT)), 1, 0).expect("a user");
-    std::iter::from_fn(|| steps.next_step()).map(|step| step.action).collect()
+    mail_doors::actions(("pop3", LEFT_OUT), steps)
 }
 
 fn settings(pop3: &Place, submission: Option<&Place>, delivery: Option<DeliveryPool>) -> Arc<Pop3Settings> {
-    let mail = MailSettings {
-        submission: submission.cloned(),
-        delivery,
-        names: UserNames::parse("mail{}@bench.test").expect("a pattern"),
-        password: "secret".to_owned(),
-        size_scale: 1.0,
-    };
-    Arc::new(Pop3Settings { pop3: pop3.clone(), mail })
+    Arc::new(Pop3Settings { pop3: pop3.clone(), mail: mail_settings(submission, delivery) })
 }
 
 /// A connection on which user 1 logs in.
@@ -58,13 +32,8 @@ fn logged_in() -> Dialogue {
 
 /// Logs in and performs steps. Returns the result of each, the login included, without the texts of errors.
 async fn play(door: &mut Pop3Door, steps: &str) -> StepResults {
-    let short = |result: Result<Reply, StepError>| result.map_err(|error| (error.code.into_owned(), error.session));
-    let mut results = vec![short(door.log_in().await)];
     let actions = if steps.is_empty() { Vec::new() } else { actions(steps) };
-    for action in actions {
-        results.push(short(door.perform(&action).await));
-    }
-    results
+    mail_doors::play(door, &actions).await
 }
 
 /// Plays steps against servers, and returns the results of the steps and the commands that POP3 has received.
@@ -293,18 +262,7 @@ async fn answers_go_to_the_sender() {
 }
 
 fn mail_files(documents: u64) -> MailFiles {
-    MailFiles {
-        seed: 1,
-        users: 2,
-        documents,
-        archive: 0,
-        profile: SizeProfile::server_load(),
-        size_scale: 0.001,
-        unread: Share::ALL,
-        purpose: Purpose::Document,
-        masters: 2,
-        own: Share::ALL,
-    }
+    mail_doors::mail_files(documents, Share::ALL)
 }
 
 #[tokio::test]
@@ -312,13 +270,7 @@ async fn mail_files_are_filled_over_lmtp() {
     let files = mail_files(2);
     let look = |status: &str| logged_in().turn("STAT", status).turn("QUIT", "+OK bye");
     let pop3 = ScriptedServer::start(vec![look("+OK 5 500"), look("+OK 7 700")]).await;
-    let mut delivery = Dialogue::new("220 ready").turn("LHLO", "250 mx");
-    for memo in files.memos(1) {
-        let sender = format!("MAIL FROM:<mail{}@bench.test>", memo.sender);
-        delivery = delivery.turn(&sender, "250 ok").turn("RCPT TO:<mail1@bench.test>", "250 ok").turn("DATA", "354 go");
-        delivery = delivery.message("250 ok");
-    }
-    let lmtp = ScriptedServer::start(vec![delivery]).await;
+    let lmtp = ScriptedServer::start(vec![delivery_of(&files)]).await;
     let pool = DeliveryPool::new(lmtp.place.clone(), Dialect::Lmtp);
     let settings = settings(&pop3.place, None, Some(pool));
     fill_mail_file(&settings, 1, files.memos(1), TIME_LIMIT).await.expect("it is filled");
