@@ -5,6 +5,8 @@
 //!
 //! [`prose`] and [`WORDS`] are those of the old works, whose figures would change with other texts.
 
+use std::fmt::{self, Write as _};
+
 use super::language::{Language, SLOT_BITS, Vocabulary};
 use crate::random::SplitMix64;
 
@@ -94,19 +96,33 @@ impl<'a> TextWriter<'a> {
 
     /// Returns a subject: a few words without a stop.
     pub fn subject(&mut self) -> String {
-        let words = self.between(SUBJECT_WORDS);
         let mut subject = String::new();
-        for index in 0..words {
+        self.push_subject(&mut subject);
+        subject
+    }
+
+    /// Adds a line of a table: a date, a name, a subject and an amount of money.
+    pub fn push_table_line(&mut self, text: &mut String) {
+        self.push_date(text);
+        text.push(';');
+        self.push_name(text);
+        text.push(';');
+        self.push_subject(text);
+        let cents = self.numbers.below(5_000_000);
+        write_into(text, format_args!(";{}.{:02}\r\n", cents / 100, cents % 100));
+    }
+
+    fn push_subject(&mut self, text: &mut String) {
+        for index in 0..self.between(SUBJECT_WORDS) {
             let space = if index > 0 { self.language.punctuation().space } else { "" };
             let (word, _) = self.draw_word();
-            subject.push_str(space);
-            push_word(&mut subject, word, index == 0);
+            text.push_str(space);
+            push_word(text, word, index == 0);
         }
         if self.numbers.below(4) == 0 {
-            subject.push(' ');
-            subject.push_str(&self.code());
+            text.push(' ');
+            self.push_code(text);
         }
-        subject
     }
 
     /// Writes a paragraph in lines that end in CRLF, until it is complete or has at least `room` bytes.
@@ -136,10 +152,10 @@ impl<'a> TextWriter<'a> {
             }
             let (word, event) = self.draw_word();
             match event {
-                Event::Number => text.push_str(&self.number()),
-                Event::Date => text.push_str(&self.date()),
-                Event::Code => text.push_str(&self.code()),
-                Event::Name => text.push_str(&self.name()),
+                Event::Number => self.push_number(text),
+                Event::Date => self.push_date(text),
+                Event::Code => self.push_code(text),
+                Event::Name => self.push_name(text),
                 Event::Word | Event::WordAndComma => push_word(text, word, index == 0),
             }
             if event == Event::WordAndComma && index + 1 < words {
@@ -154,36 +170,36 @@ impl<'a> TextWriter<'a> {
 
     /// Returns the name of a person of the language.
     pub fn name(&mut self) -> String {
+        let mut name = String::new();
+        self.push_name(&mut name);
+        name
+    }
+
+    fn push_name(&mut self, text: &mut String) {
         let given = *self.numbers.pick(&self.vocabulary.given);
         let family = *self.numbers.pick(&self.vocabulary.family);
-        full_name(self.language, given, family)
+        push_full_name(text, self.language, [given, family]);
     }
 
-    /// Returns a date.
-    pub fn date(&mut self) -> String {
-        format!("2026-{:02}-{:02}", 1 + self.numbers.below(12), 1 + self.numbers.below(28))
+    fn push_date(&mut self, text: &mut String) {
+        let [month, day] = [1 + self.numbers.below(12), 1 + self.numbers.below(28)];
+        write_into(text, format_args!("2026-{month:02}-{day:02}"));
     }
 
-    /// Returns an amount of money.
-    pub fn amount(&mut self) -> String {
-        let cents = self.numbers.below(5_000_000);
-        format!("{}.{:02}", cents / 100, cents % 100)
-    }
-
-    fn number(&mut self) -> String {
+    fn push_number(&mut self, text: &mut String) {
         let number = self.numbers.below(1_000_000);
         match number % 4 {
-            0 => format!("{}", 2 + number % 97),
-            1 => format!("{}.{:02} €", number / 40, number % 100),
-            2 => format!("{:02}:{:02}", 8 + number % 10, number % 4 * 15),
-            _ => format!("{} %", 1 + number % 99),
+            0 => write_into(text, format_args!("{}", 2 + number % 97)),
+            1 => write_into(text, format_args!("{}.{:02} €", number / 40, number % 100)),
+            2 => write_into(text, format_args!("{:02}:{:02}", 8 + number % 10, number % 4 * 15)),
+            _ => write_into(text, format_args!("{} %", 1 + number % 99)),
         }
     }
 
-    fn code(&mut self) -> String {
+    fn push_code(&mut self, text: &mut String) {
         let letters = ["AB", "DX", "KT", "LP", "PR", "QS", "SN", "VW"];
         let prefix = *self.numbers.pick(&letters);
-        format!("{prefix}-{:05}", self.numbers.below(100_000))
+        write_into(text, format_args!("{prefix}-{:05}", self.numbers.below(100_000)));
     }
 
     fn between(&mut self, [least, most]: [usize; 2]) -> usize {
@@ -205,7 +221,18 @@ impl<'a> TextWriter<'a> {
 
 /// Returns the name of a person as it is written in a language.
 pub fn full_name(language: Language, given: &str, family: &str) -> String {
-    if language.is_family_first() { format!("{family}{given}") } else { format!("{given} {family}") }
+    let mut name = String::new();
+    push_full_name(&mut name, language, [given, family]);
+    name
+}
+
+fn push_full_name(text: &mut String, language: Language, [given, family]: [&str; 2]) {
+    text.extend(if language.is_family_first() { [family, "", given] } else { [given, " ", family] });
+}
+
+/// Adds formatted words, without a text of their own.
+fn write_into(text: &mut String, words: fmt::Arguments<'_>) {
+    text.write_fmt(words).expect("a text takes all");
 }
 
 fn push_word(text: &mut String, word: &str, is_first: bool) {

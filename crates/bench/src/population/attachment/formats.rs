@@ -46,11 +46,7 @@ pub(super) fn table(numbers: &mut SplitMix64, bytes: usize) -> Vec<u8> {
     let mut writer = TextWriter::new(numbers, language);
     let mut text = String::with_capacity(bytes + 100);
     while text.len() < bytes {
-        let date = writer.date();
-        let name = writer.name();
-        let subject = writer.subject();
-        let amount = writer.amount();
-        text.push_str(&format!("{date};{name};{subject};{amount}\r\n"));
+        writer.push_table_line(&mut text);
     }
     let mut content = text.into_bytes();
     let end = content[..bytes].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
