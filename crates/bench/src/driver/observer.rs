@@ -155,7 +155,7 @@ impl RunObserver<'_> {
 impl BorderObserver for RunObserver<'_> {
     async fn border(&mut self, sample: &Sample, states: &StateCounts, phase: PhaseName) -> Observation {
         self.report_progress(sample, states, phase);
-        let server = if self.processes.is_empty() { None } else { self.machine.consumption(&self.processes) };
+        let server = if self.processes.is_empty() { None } else { self.machine.family_consumption(&self.processes) };
         let is_server_ended = self.is_server_ended();
         let driver = self.observe_driver();
         self.record.borders.push(BorderRecord {

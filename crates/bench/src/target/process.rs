@@ -1,5 +1,6 @@
 //! What processes consume, from `/proc`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,23 @@ pub struct Consumption {
     pub page_faults: u64,
     /// What was read from disks and written to them, if the system tells it.
     pub disk: Option<ProcessDisk>,
+}
+
+impl Consumption {
+    /// Adds what other processes have consumed. What the system does not tell of one, is unknown of all.
+    fn add(&mut self, other: &Self) {
+        self.processor_us += other.processor_us;
+        self.system_us += other.system_us;
+        self.resident_bytes += other.resident_bytes;
+        self.shared_bytes += other.shared_bytes;
+        self.page_faults += other.page_faults;
+        self.proportional_bytes = add(self.proportional_bytes, other.proportional_bytes);
+        self.private_bytes = add(self.private_bytes, other.private_bytes);
+        self.disk = self.disk.zip(other.disk).map(|(sum, own)| ProcessDisk {
+            read_bytes: sum.read_bytes + own.read_bytes,
+            written_bytes: sum.written_bytes + own.written_bytes,
+        });
+    }
 }
 
 /// What processes have read from disks and written to them. Files in memory do not count.
@@ -66,17 +84,51 @@ impl Processes {
         Self { folder: folder.to_owned() }
     }
 
-    /// Returns `true` if one of some processes does not exist. That is known without opening a file, of which there may
-    /// be too many.
+    /// Returns `true` if one of some processes does not exist, or has ended and its parent has not taken notice. The
+    /// former is known without opening a file, of which there may be too many.
     pub fn has_ended(&self, processes: &[u32]) -> bool {
-        let is_missing = |process: &u32| {
-            let folder = fs::metadata(self.folder.join(process.to_string()));
-            folder.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        let has_ended = |process: &u32| {
+            let folder = self.folder.join(process.to_string());
+            let is_missing = fs::metadata(&folder).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            is_missing || fs::read_to_string(folder.join("stat")).is_ok_and(|stat| is_zombie(&stat))
         };
-        processes.iter().any(is_missing)
+        processes.iter().any(has_ended)
     }
 
-    /// Returns the consumption of some processes, or `None` if one of them has ended or cannot be read.
+    /// Returns the consumption of some processes and their descendants, such as the processes that serve the sessions of
+    /// a server, or `None` if one of the former has ended or cannot be read.
+    pub fn family_consumption(&self, processes: &[u32]) -> Option<Consumption> {
+        let mut sum = self.consumption(processes)?;
+        for descendant in self.descendants(processes) {
+            // One that has ended meanwhile counts with its parent, which has collected it.
+            if let Some(own) = self.consumption(&[descendant]) {
+                sum.add(&own);
+            }
+        }
+        Some(sum)
+    }
+
+    /// Returns the processes that some processes have started, and those that these have started, and so on.
+    fn descendants(&self, processes: &[u32]) -> Vec<u32> {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let process = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+            let stat = process.and_then(|_| fs::read_to_string(entry.path().join("stat")).ok());
+            if let Some((process, parent)) = process.zip(stat.and_then(|stat| parse_parent(&stat))) {
+                children.entry(parent).or_default().push(process);
+            }
+        }
+        let mut found = processes.to_vec();
+        let mut next = 0;
+        while let Some(process) = found.get(next) {
+            let of_process = children.remove(process).unwrap_or_default();
+            found.extend(of_process.into_iter().filter(|child| !processes.contains(child)));
+            next += 1;
+        }
+        found.split_off(processes.len())
+    }
+
+    /// Returns the consumption of some processes alone, or `None` if one of them has ended or cannot be read.
     pub fn consumption(&self, processes: &[u32]) -> Option<Consumption> {
         let mut sum = Consumption {
             proportional_bytes: Some(0),
@@ -87,22 +139,18 @@ impl Processes {
         for process in processes {
             let folder = self.folder.join(process.to_string());
             let stat = fs::read_to_string(folder.join("stat")).ok()?;
-            let own = parse_stat(&stat)?;
-            sum.processor_us += own.processor_us;
-            sum.system_us += own.system_us;
-            sum.page_faults += own.page_faults;
             let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
-            sum.resident_bytes += field_bytes(&status, "VmRSS:").unwrap_or(0);
-            let shared = ["RssFile:", "RssShmem:"].map(|name| field_bytes(&status, name).unwrap_or(0));
-            sum.shared_bytes += shared.iter().sum::<u64>();
             let rollup = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
-            sum.proportional_bytes = add(sum.proportional_bytes, field_bytes(&rollup, "Pss:"));
-            let private = ["Private_Clean:", "Private_Dirty:"].map(|name| field_bytes(&rollup, name));
-            sum.private_bytes = add(sum.private_bytes, add(private[0], private[1]));
             let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
-            sum.disk = sum.disk.zip(parse_io(&io)).map(|(sum, own)| ProcessDisk {
-                read_bytes: sum.read_bytes + own.read_bytes,
-                written_bytes: sum.written_bytes + own.written_bytes,
+            let shared = ["RssFile:", "RssShmem:"].map(|name| field_bytes(&status, name).unwrap_or(0));
+            let private = ["Private_Clean:", "Private_Dirty:"].map(|name| field_bytes(&rollup, name));
+            sum.add(&Consumption {
+                resident_bytes: field_bytes(&status, "VmRSS:").unwrap_or(0),
+                shared_bytes: shared.iter().sum(),
+                proportional_bytes: field_bytes(&rollup, "Pss:"),
+                private_bytes: add(private[0], private[1]),
+                disk: parse_io(&io),
+                ..parse_stat(&stat)?
             });
         }
         Some(sum)
@@ -173,6 +221,16 @@ fn parse_io(io: &str) -> Option<ProcessDisk> {
     Some(ProcessDisk { read_bytes: value("read_bytes:")?, written_bytes: value("write_bytes:")? })
 }
 
+/// Reads the parent of a process from its `stat`.
+fn parse_parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Returns `true` if the `stat` of a process says that it has ended.
+fn is_zombie(stat: &str) -> bool {
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with(['Z', 'X']))
+}
+
 /// Reads the processor times and the major page faults of a process from its `stat`, both with those of its ended
 /// children. The name of the program, in parentheses, may contain blanks and parentheses.
 fn parse_stat(stat: &str) -> Option<Consumption> {
@@ -216,6 +274,10 @@ mod tests {
         write("7/io", "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n");
         write("8/stat", STAT);
         write("8/status", "VmRSS: 1 kB\n");
+        // A process, its child, and the child of that.
+        for (process, parent) in [(20, 1), (21, 20), (22, 21)] {
+            write(&format!("{process}/stat"), &STAT.replace(") S 1 ", &format!(") S {parent} ")));
+        }
         write("vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
         write("loadavg", "0.75 0.5 0.2 1/100 7\n");
         let processes = Processes::at(folder.path());
@@ -234,9 +296,15 @@ mod tests {
         assert_eq!((both.processor_us, both.proportional_bytes), (2_500_000, None), "unknown of one, unknown of both");
         assert_eq!((both.private_bytes, both.disk), (None, None));
         assert_eq!(processes.consumption(&[7, 9]), None, "9 has ended");
+        let family = processes.family_consumption(&[20]).expect("it runs");
+        assert_eq!(family.processor_us, 3_750_000, "with its descendants");
+        let twice = processes.family_consumption(&[20, 21]).expect("both run");
+        assert_eq!(twice.processor_us, 3_750_000, "nobody counts twice");
         fs::create_dir(folder.path().join("10")).expect("the folder can be created");
         assert_eq!(processes.consumption(&[7, 10]), None, "10 cannot be read");
         assert_eq!([[7, 9], [7, 10]].map(|both| processes.has_ended(&both)), [true, false]);
+        write("11/stat", &STAT.replace(") S", ") Z"));
+        assert!(processes.has_ended(&[7, 11]), "11 has ended, and its parent does not know");
         assert_eq!(processes.resident_max_bytes(7), Some(2_097_152));
         assert_eq!(
             (processes.swapped_pages(), processes.load()),
