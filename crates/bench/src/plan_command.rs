@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use bench::driver::data_folder::{check_disk, gigabytes};
+use bench::driver::data_folder::gigabytes;
 use bench::driver::forecast::Forecast;
 use bench::driver::outcome::title;
 use bench::driver::prepare::{PreparedRun, prepare};
@@ -64,7 +64,7 @@ pub fn run(command: &PlanCommand) -> Result<ExitCode> {
     } else {
         print!("{}", format(&prepared, &forecast));
     }
-    match check_disk(forecast.disk_available_bytes, &forecast.population) {
+    match forecast.check_disk() {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(refusal) => Ok(print_refusal(&command.workload, &refusal)),
     }
@@ -81,12 +81,14 @@ fn format(run: &PreparedRun, forecast: &Forecast) -> String {
     }
     rows.extend([
         ("documents of a mail file", population.documents.to_string()),
-        ("documents", population.messages.to_string()),
+        ("documents of all mail files", population.messages.to_string()),
+        ("documents of other databases", population.database_documents.to_string()),
         ("mean size", gigabytes(population.message_bytes)),
         ("bytes over the wire, population", gigabytes(population.wire_bytes)),
         ("bytes on the disk, nothing shared", gigabytes(population.disk_bytes)),
         ("bytes on the disk, attachments shared", gigabytes(population.disk_shared_bytes)),
-        ("bytes that the disk must have", gigabytes(population.disk_needed_bytes)),
+        ("bytes on the disk, run, at most", forecast.run_disk_bytes.map_or_else(unknown, gigabytes)),
+        ("bytes that the disk must have", gigabytes(forecast.disk_needed_bytes)),
         ("bytes that the disk has", forecast.disk_available_bytes.map_or_else(unknown, gigabytes)),
         ("time of the population, about", duration(population.seconds)),
         ("time of the run, at least", duration(forecast.run_seconds)),

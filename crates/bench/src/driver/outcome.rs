@@ -480,7 +480,7 @@ fn population(run: &PreparedRun, runs_before: u64) -> Population {
         size_scale: files.size_scale,
         masters: is_copied.then_some(files.masters),
         own: is_copied.then(|| files.own.fraction().to_f64()),
-        shared_bytes: Some(SizePlan::of(files).shared_bytes()),
+        shared_bytes: Some(SizePlan::of(files, &run.databases).shared_bytes()),
         runs_before,
         databases: databases.collect(),
     }

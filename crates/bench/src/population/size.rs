@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use super::attachment;
+use super::databases::DatabaseFiles;
 use super::memos::MailFiles;
 
 /// What a document has besides text and attachment, on the wire and on the disk: items, indexes and log.
@@ -51,6 +52,10 @@ pub struct SizePlan {
     pub changed_messages: u64,
     /// The mean size of a message: text and attachment.
     pub message_bytes: u64,
+    /// The text of it.
+    pub text_bytes: u64,
+    /// The documents of databases that are no mail files.
+    pub database_documents: u64,
     /// Bytes that the driver sends.
     pub wire_bytes: u64,
     /// Bytes on the disk if nothing were shared.
@@ -64,20 +69,22 @@ pub struct SizePlan {
 }
 
 impl SizePlan {
-    /// Computes the plan of mail files.
-    pub fn of(files: &MailFiles) -> Self {
+    /// Computes the plan of mail files and other databases.
+    pub fn of(files: &MailFiles, databases: &DatabaseFiles) -> Self {
         let filled = files.masters.saturating_mul(files.all_documents());
         let messages = files.users.saturating_mul(files.all_documents());
         let copied = messages - filled;
         let copied_inboxes = (files.users - files.masters).saturating_mul(files.documents);
         let changed = (copied_inboxes as f64 * files.own.fraction().to_f64()).round();
         let sizes = Sizes::of(files, filled);
+        let others = OtherDocuments::of(databases);
         let of_documents = |count: u64| count as f64 * (sizes.text + DOCUMENT_BYTES);
-        let wire = of_documents(filled) + filled as f64 * sizes.attached + changed * DOCUMENT_BYTES;
-        let disk = of_documents(messages) + messages as f64 * sizes.attached;
-        let shared = of_documents(messages) + messages as f64 * sizes.inline + sizes.distinct;
+        let wire = of_documents(filled) + filled as f64 * sizes.attached + changed * DOCUMENT_BYTES + others.bytes;
+        let disk = of_documents(messages) + messages as f64 * sizes.attached + others.bytes;
+        let shared = of_documents(messages) + messages as f64 * sizes.inline + sizes.distinct + others.bytes;
         let rates = &ASSUMED;
-        let seconds = (filled as f64 / rates.documents).max(wire / rates.bytes)
+        let sent = filled.saturating_add(others.count);
+        let seconds = (sent as f64 / rates.documents).max(wire / rates.bytes)
             + copied as f64 / rates.copied_documents
             + changed / rates.changed_documents;
         Self {
@@ -87,6 +94,8 @@ impl SizePlan {
             messages,
             changed_messages: changed as u64,
             message_bytes: (sizes.text + sizes.attached) as u64,
+            text_bytes: sizes.text as u64,
+            database_documents: others.count,
             wire_bytes: wire as u64,
             disk_bytes: disk as u64,
             disk_shared_bytes: shared as u64,
@@ -98,6 +107,24 @@ impl SizePlan {
     /// Returns the bytes that several messages share.
     pub fn shared_bytes(&self) -> u64 {
         self.disk_bytes.saturating_sub(self.disk_shared_bytes)
+    }
+}
+
+/// The documents of databases that are no mail files.
+struct OtherDocuments {
+    count: u64,
+    bytes: f64,
+}
+
+impl OtherDocuments {
+    fn of(databases: &DatabaseFiles) -> Self {
+        let mut all = Self { count: 0, bytes: 0.0 };
+        for kind in &databases.kinds {
+            let count = kind.database.count.saturating_mul(kind.database.documents);
+            all.count = all.count.saturating_add(count);
+            all.bytes += count as f64 * (kind.database.bytes as f64 * databases.size_scale + DOCUMENT_BYTES);
+        }
+        all
     }
 }
 
@@ -153,10 +180,14 @@ mod tests {
         }
     }
 
+    fn plan(files: &MailFiles) -> SizePlan {
+        SizePlan::of(files, &DatabaseFiles::default())
+    }
+
     /// Checks the example of the issue: 4,000 × 3,000 × 97,305 bytes are 1.17 TB.
     #[test]
     fn the_population_of_the_articles_takes_a_terabyte() {
-        let plan = SizePlan::of(&files(4_000, 3_000, 4_000));
+        let plan = plan(&files(4_000, 3_000, 4_000));
         assert_eq!((plan.messages, plan.message_bytes, plan.changed_messages), (12_000_000, 97_305, 0));
         assert!((1.16e12..1.20e12).contains(&(plan.disk_bytes as f64)), "{plan:?}");
         assert!(plan.disk_shared_bytes < plan.disk_bytes && plan.disk_needed_bytes > plan.disk_shared_bytes);
@@ -164,8 +195,8 @@ mod tests {
 
     #[test]
     fn copies_send_less_and_share_attachments() {
-        let all = SizePlan::of(&files(1_000, 1_000, 1_000));
-        let copied = SizePlan::of(&files(1_000, 1_000, 10));
+        let all = plan(&files(1_000, 1_000, 1_000));
+        let copied = plan(&files(1_000, 1_000, 10));
         assert_eq!(copied.messages, all.messages);
         assert_eq!(copied.changed_messages, 99_000);
         assert_eq!(copied.disk_bytes, all.disk_bytes);
@@ -179,7 +210,7 @@ mod tests {
     #[test]
     fn generated_messages_have_the_planned_bytes() {
         let files = MailFiles { size_scale: 0.1, ..files(20, 100, 20) };
-        let plan = SizePlan::of(&files);
+        let plan = plan(&files);
         let mut attachments = std::collections::BTreeMap::new();
         let mut text = 0;
         let mut attached = 0;
@@ -200,5 +231,17 @@ mod tests {
         let shared = text as f64 + attachments.values().sum::<usize>() as f64;
         let planned = (plan.disk_shared_bytes - own) as f64;
         assert!((shared / planned - 1.0).abs() < 0.35, "{shared} {planned}");
+    }
+
+    #[test]
+    fn databases_count_besides_mail_files() {
+        let workload = crate::workload::shipped::load("viewrebuild").expect("a shipped workload");
+        let workload = crate::workload::check::check(&workload, &[]).expect("a correct file");
+        let databases = DatabaseFiles::of_workload(&workload, 1, None, 1.0);
+        let plan = SizePlan::of(&files(1, 0, 1), &databases);
+        assert_eq!((plan.messages, plan.database_documents), (0, 1_000_000));
+        // 4 GB of texts, as the article has them, and what a document has besides.
+        assert!((4.0e9..7.0e9).contains(&(plan.disk_bytes as f64)), "{plan:?}");
+        assert!(plan.seconds > 100.0 && plan.wire_bytes > 4_000_000_000, "{plan:?}");
     }
 }

@@ -11,14 +11,14 @@ use base::Timestamp;
 use bench::compare::spreads::Spreads;
 use bench::door::StepError;
 use bench::door::native::NativeSettings;
-use bench::driver::data_folder::{DataFolder, DataFolderError, available_bytes, check_disk};
+use bench::driver::data_folder::{DataFolder, DataFolderError};
+use bench::driver::forecast::Forecast;
 use bench::driver::observer::RunRecord;
 use bench::driver::outcome::{PartFigures, RunFacts, report, samples, title};
 use bench::driver::play::{LogFile, Stage, copy_mail_files, door_settings, native_settings, play_run, populate};
 use bench::driver::prepare::{PreparedRun, Refusal};
 use bench::engine::run::{Outcome, StopRequest};
 use bench::parts::Parts;
-use bench::population::size::SizePlan;
 use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
 use bench::report::samples::SampleValue;
@@ -326,7 +326,7 @@ impl PlaySession<'_> {
             open.stop().await;
             return ended;
         }
-        check_disk(available_bytes(&self.options.data_folder()), &SizePlan::of(&run.mail_files))?;
+        Forecast::of(run, &self.options.data_folder()).check_disk()?;
         // A start that does not succeed deletes the folder, if it has created it.
         let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
             return Ok(broken_off_before_the_run());
