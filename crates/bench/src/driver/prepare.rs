@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::plan::steps::verb_index;
 use crate::population::content::Purpose;
 use crate::population::databases::DatabaseFiles;
-use crate::population::manifest::Recipe;
+use crate::population::manifest::{DatabaseRecipe, Recipe};
 use crate::population::memos::MailFiles;
 use crate::record::log::Labels;
 use crate::report::model::LeftOut;
@@ -104,8 +104,19 @@ impl PreparedRun {
     /// Returns from what the databases of the run are made.
     pub fn recipe(&self) -> Recipe {
         let kinds = self.databases.kinds.iter().map(|kind| &kind.database);
-        let databases = kinds.map(|kind| (kind.name.clone(), kind.count, kind.documents));
-        Recipe { databases: databases.collect(), ..Recipe::of(&self.mail_files) }
+        let databases = kinds.map(|kind| DatabaseRecipe {
+            name: kind.name.clone(),
+            count: kind.count,
+            documents: kind.documents,
+            bytes: kind.bytes,
+        });
+        let people = Some(self.people()).filter(|people| *people > self.mail_files.users);
+        Recipe { databases: databases.collect(), people, ..Recipe::of(&self.mail_files) }
+    }
+
+    /// Returns the persons of the directory, of whom the first ones are the users.
+    pub fn people(&self) -> u64 {
+        self.plan.workload().directory.people.unwrap_or(0).max(self.plan.users())
     }
 }
 

@@ -16,7 +16,7 @@ use super::content::Purpose;
 use super::memos::MailFiles;
 
 /// The version of this format, and of the contents that follow from a seed.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// The name of the file.
 pub const FILE_NAME: &str = "manifest.json";
 /// The mail files that have digests.
@@ -44,6 +44,8 @@ pub struct Recipe {
     pub seed: u64,
     /// The users, each of whom has a mail file.
     pub users: u64,
+    /// The persons of the directory, if there are others than the users.
+    pub people: Option<u64>,
     /// The documents of an inbox.
     pub documents: u64,
     /// The documents of an archive.
@@ -61,8 +63,22 @@ pub struct Recipe {
     pub masters: u64,
     /// The documents of copies that were changed, in millionths.
     pub own: u32,
-    /// The kinds of databases that are no mail files: name, number and documents of each.
-    pub databases: Vec<(String, u64, u64)>,
+    /// The kinds of databases that are no mail files.
+    pub databases: Vec<DatabaseRecipe>,
+}
+
+/// From what the databases of a kind were made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseRecipe {
+    /// The name of the kind.
+    pub name: String,
+    /// The databases.
+    pub count: u64,
+    /// The documents of each.
+    pub documents: u64,
+    /// The size of the text of a document, before it is made smaller.
+    pub bytes: u64,
 }
 
 impl Recipe {
@@ -72,6 +88,7 @@ impl Recipe {
         Self {
             seed: files.seed,
             users: files.users,
+            people: None,
             documents: files.documents,
             archive: files.archive,
             size_scale: files.size_scale,
@@ -267,9 +284,9 @@ mod tests {
             fs::write(folder.path().join(FILE_NAME), text).expect("the file can be written");
             assert!(matches!(Manifest::read(folder.path()), Err(ManifestError::Format(_))), "{text}");
         }
-        Manifest { format: 2, ..filled() }.write(folder.path()).expect("the file can be written");
+        Manifest { format: 1, ..filled() }.write(folder.path()).expect("the file can be written");
         let error = Manifest::read(folder.path()).expect_err("another format").to_string();
-        assert_eq!(error, "manifest.json: the format 2 is not 1");
+        assert_eq!(error, "manifest.json: the format 1 is not 2");
     }
 
     #[test]

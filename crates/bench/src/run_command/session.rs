@@ -457,7 +457,12 @@ impl PlaySession<'_> {
         let folder = self.options.data.clone().unwrap_or_else(new_folder);
         let cores = self.cores.clone();
         let users = run.plan.users();
-        Ok(ServerOptions { program, folder, settings, users, seed: run.options.seed, door: workload.door, cores })
+        let people = run.people();
+        if people > users {
+            print_progress(&format!("the directory gets {people} persons, {users} of whom are users"));
+        }
+        let seed = run.options.seed;
+        Ok(ServerOptions { program, folder, settings, users, people, seed, door: workload.door, cores })
     }
 
     fn facts(

@@ -89,6 +89,8 @@ pub struct ServerOptions {
     pub settings: Vec<String>,
     /// The users who are created.
     pub users: u64,
+    /// The persons of the directory: the users, and after them persons who cannot log in and have no mail file.
+    pub people: u64,
     /// The door of the workload.
     pub door: Door,
     /// The cores of the server, if they are not those of the driver.
@@ -385,13 +387,15 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// Returns the file of the users, which `user add` reads. No name has a comma.
+    /// Returns the file of the people, which `user add` reads. No name has a comma, and only users have a password.
     fn people_table(&self, names: &UserNames, password: &str) -> String {
         let line = |number| {
             let person = Person::new(self.seed, number);
+            let password = if number <= self.users { password } else { "" };
             format!("{},{},{password}\n", names.address(number), person.name)
         };
-        "address,name,password\n".to_owned() + &(1..=self.users).map(line).collect::<String>()
+        let last = self.users.max(self.people);
+        "address,name,password\n".to_owned() + &(1..=last).map(line).collect::<String>()
     }
 }
 
@@ -447,6 +451,7 @@ mod tests {
             folder: folder.to_owned(),
             settings: Vec::new(),
             users: 2,
+            people: 3,
             seed: 1,
             door,
             cores: None,
@@ -491,14 +496,15 @@ mod tests {
         let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
         let options = options(folder.path(), Door::Native);
         let table = options.people_table(&names, "secret");
-        let [first, second] = [1, 2].map(|number| Person::new(1, number).name);
-        let expected = format!("mail1@bench.test,{first},secret\nmail2@bench.test,{second},secret\n");
+        let [first, second, third] = [1, 2, 3].map(|number| Person::new(1, number).name);
+        let users = format!("mail1@bench.test,{first},secret\nmail2@bench.test,{second},secret\n");
+        let expected = format!("{users}mail3@bench.test,{third},\n");
         assert_eq!(table, format!("address,name,password\n{expected}"));
         write_private(&path, &table).expect("the file can be written");
         let mode = fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(password_of(&table, "mail2@bench.test").as_deref(), Some("secret"));
-        assert_eq!(password_of(&table, "mail3@bench.test"), None);
+        assert_eq!(password_of(&table, "mail4@bench.test"), None);
         assert!(write_private(&path, &table).is_err(), "an existing file is not used");
     }
 
@@ -530,6 +536,7 @@ mod tests {
             folder: path.clone(),
             settings: Vec::new(),
             users: 1,
+            people: 1,
             seed: 1,
             door: Door::Native,
             cores: None,
