@@ -214,14 +214,24 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
     populate_databases(run, settings, report).await
 }
 
+/// Waits until all mail files, copies included, have a full-text index, if the workload searches in it.
+///
+/// # Errors
+///
+/// The first call that failed.
+pub async fn index_mail_files(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
+    let Some(settings) = settings.native() else { return Ok(()) };
+    let files = &run.mail_files;
+    if !run.plan.workload().mailbox.full_text || files.all_documents() == 0 {
+        return Ok(());
+    }
+    let progress = Arc::new(FillProgress::default());
+    let line = || format!("{} of {} mail files have a full-text index", progress.filled(), files.users);
+    report_while(wait_for_indexes(settings, files.users, &progress), || report(&line())).await
+}
+
 async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
     let Some(settings) = settings.native() else { return Ok(()) };
-    let users = run.mail_files.masters;
-    if run.plan.workload().mailbox.full_text && run.mail_files.all_documents() > 0 {
-        let progress = Arc::new(FillProgress::default());
-        let line = || format!("{} of {users} mail files have a full-text index", progress.filled());
-        report_while(wait_for_indexes(settings, users, &progress), || report(&line())).await?;
-    }
     for kind in &run.databases.kinds {
         let workload::Database { name, count, documents, .. } = &kind.database;
         report(&format!("creating and filling {count} databases {name} with {documents} documents each"));

@@ -15,7 +15,9 @@ use bench::driver::data_folder::{DataFolder, DataFolderError};
 use bench::driver::forecast::Forecast;
 use bench::driver::observer::RunRecord;
 use bench::driver::outcome::{PartFigures, RunFacts, report, samples, title};
-use bench::driver::play::{LogFile, Stage, copy_mail_files, door_settings, native_settings, play_run, populate};
+use bench::driver::play::{
+    LogFile, Stage, copy_mail_files, door_settings, index_mail_files, native_settings, play_run, populate,
+};
 use bench::driver::prepare::{PreparedRun, Refusal};
 use bench::engine::run::{Outcome, StopRequest};
 use bench::parts::Parts;
@@ -370,7 +372,9 @@ impl PlaySession<'_> {
         let filled = self.or_interrupted(async {
             populate(run, &settings, print_progress).await?;
             let Some(server) = server else { return Ok(Vec::new()) };
-            Ok::<_, crate::arguments::Error>(copy_mail_files(run, server, &native, print_progress).await?)
+            let databases = copy_mail_files(run, server, &native, print_progress).await?;
+            index_mail_files(run, &settings, print_progress).await?;
+            Ok::<_, crate::arguments::Error>(databases)
         });
         let Some(databases) = filled.await else { return Ok(broken_off_before_the_run()) };
         // They hold the connections that users have shared meanwhile.
@@ -432,7 +436,11 @@ impl PlaySession<'_> {
             return work(self, open).await;
         }
         let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
-        match self.or_interrupted(populate(run, &settings, print_progress)).await {
+        let filled = self.or_interrupted(async {
+            populate(run, &settings, print_progress).await?;
+            index_mail_files(run, &settings, print_progress).await
+        });
+        match filled.await {
             Some(filled) => filled?,
             None => return Ok(broken_off_before_the_run()),
         }
