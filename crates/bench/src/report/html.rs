@@ -184,7 +184,7 @@ fn left_out(page: &mut Page, report: &Report) {
         let share = left_out.share.map(|share| format!(", {:.1} % of the transactions", share * 100.0));
         format!("{}{}: {}", left_out.name, share.unwrap_or_default(), left_out.reason)
     }));
-    page.paragraph(&population::describe(&report.population));
+    page.paragraph(&population::describe(&report.population, &report.run.door));
     page.list(report.population.databases.iter().map(Databases::describe));
     page.list(report.requirements.iter().map(|requirement| {
         let met = match requirement.met {

@@ -184,7 +184,7 @@ fn format_errors(report: &Report) -> String {
 }
 
 fn format_population(report: &Report) -> String {
-    let mut text = format!("## Population\n\n{}\n\n", population::describe(&report.population));
+    let mut text = format!("## Population\n\n{}\n\n", population::describe(&report.population, &report.run.door));
     for databases in &report.population.databases {
         let _ = writeln!(
             text,

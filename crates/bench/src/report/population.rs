@@ -2,13 +2,25 @@
 
 use super::model::Population;
 
-/// Describes a population: what the mail files had, how they were made, and what several messages share.
-pub fn describe(population: &Population) -> String {
-    let mut text = format!(
-        "{} mail files with {} documents each, sizes × {}, seed {}. They are letters in twelve languages in the inbox, \
-         with attachments of which half come from a pool; they are not messages that have arrived by mail.",
-        population.people, population.documents, population.size_scale, population.seed
-    );
+/// Describes a population: what the mail files had, how they were made, and what several messages share. `door` is that
+/// of the run, through which they were filled.
+pub fn describe(population: &Population, door: &str) -> String {
+    let people = population.people;
+    let mut text = if population.documents == 0 && population.archive == 0 {
+        format!("{people} mail files, which this run has not filled.")
+    } else {
+        let origin = match door {
+            "imap" => "They have arrived by mail, or were appended where the server takes none",
+            "pop3" => "They have arrived by mail",
+            "jmap" | "lite" => "They were imported over JMAP",
+            _ => "They were saved as documents and have not arrived by mail",
+        };
+        format!(
+            "{people} mail files with {} documents each in the inbox, sizes × {}, seed {}: letters in twelve languages, \
+             with attachments of which half come from a pool. {origin}.",
+            population.documents, population.size_scale, population.seed
+        )
+    };
     if population.archive > 0 {
         text.push_str(&format!(" Each mail file has {} more in its archive.", population.archive));
     }
@@ -52,7 +64,10 @@ mod tests {
             runs_before: 0,
             databases: Vec::new(),
         };
-        assert!(describe(&population).ends_with("not messages that have arrived by mail."));
+        assert!(describe(&population, "native").ends_with("were saved as documents and have not arrived by mail."));
+        assert!(describe(&population, "pop3").ends_with("They have arrived by mail."));
+        let empty = Population { documents: 0, ..population.clone() };
+        assert_eq!(describe(&empty, "imap"), "100 mail files, which this run has not filled.");
         let copied = Population {
             masters: Some(3),
             own: Some(0.1),
@@ -61,7 +76,7 @@ mod tests {
             archive: 7,
             ..population
         };
-        let text = describe(&copied);
+        let text = describe(&copied, "native");
         assert!(text.contains(" 3 mail files were filled, and the others are copies of them"), "{text}");
         assert!(text.contains("in 10 % of the documents. About 2.5 MB"), "{text}");
         assert!(text.ends_with("2 runs have changed them before."), "{text}");
