@@ -31,7 +31,7 @@ use crate::workload::finding::Finding;
 use crate::workload::rates::step_transactions;
 use crate::workload::units::Share;
 use crate::workload::verb::Verb;
-use crate::workload::{Door, PartName, Session, Workload, check};
+use crate::workload::{Door, PartName, Session, Workload, check, limits};
 
 /// Maximum number of users of a process.
 pub const USERS_MAX: u64 = 200_000;
@@ -219,6 +219,9 @@ fn levels(workload: &Workload, options: &RunOptions) -> Result<Vec<u64>, Refusal
     }
     if !levels.is_sorted_by(|one, other| one < other) {
         return Err(refused("--users: the levels are not in ascending order"));
+    }
+    if levels.last() > Some(&limits::USERS_MAX) {
+        return Err(refused(format!("--users: a run has at most {} users", limits::USERS_MAX)));
     }
     let has_fixed = workload.classes.iter().any(|class| matches!(class.members, Members::Users(users) if users > 0));
     if has_fixed && levels.len() > 1 {
