@@ -24,6 +24,7 @@ use crate::record::recorder::Recorder;
 use crate::report::markdown;
 use crate::report::samples::SampleValue;
 use crate::target::process::Processes;
+use crate::workload::rates::step_transactions;
 use crate::workload::shipped;
 use crate::workload::verb::Verb;
 
@@ -198,6 +199,22 @@ async fn the_figures_are_those_that_the_workload_promises() {
     let markdown = markdown::format(&report);
     assert!(markdown.contains("**State: valid.**") && markdown.contains("| 3 | mail | close_view |"), "{markdown}");
     assert!(markdown.contains("- `accept`, 3.5 % of the transactions: the server has no calendar mail yet"));
+}
+
+/// Checks the arithmetic: steps of a verb, times the transactions of one, a minute. Two hours at a speed-up of 60 are
+/// two minutes.
+#[tokio::test(start_paused = true)]
+async fn notesmark_is_the_transactions_of_all_verbs_a_minute() {
+    let Played { run, report, .. } = played().await;
+    let workload = run.plan.workload();
+    for figures in &report.verbs {
+        let class = workload.classes.iter().find(|class| class.name == figures.class).expect("its class");
+        let step = class.steps.iter().find(|step| json!(step.verb) == figures.verb);
+        let of_one = step.map_or(Verb::ReadAttachment.transactions(), |step| step_transactions(workload, class, step));
+        assert_eq!(figures.transactions, figures.ended * of_one, "{figures:?}");
+    }
+    let all: u64 = report.verbs.iter().map(|figures| figures.transactions).sum();
+    assert_eq!(report.headline.as_ref().expect("steady")[0].notesmark, all as f64 / 2.0);
 }
 
 #[tokio::test(start_paused = true)]
