@@ -44,10 +44,9 @@ impl Metrics {
         Self { text: text.to_owned() }
     }
 
-    /// Returns the sum of the samples of a metric that have a label with this value, or of all samples if `label` is
-    /// `None`. Returns `None` if there is none.
-    pub fn sum(&self, name: &str, label: Option<(&str, &str)>) -> Option<f64> {
-        let label = label.map(|(name, value)| format!("{name}=\"{value}\""));
+    /// Returns the sum of the samples of a metric that have labels with these values. Returns `None` if there is none.
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let wanted: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let values = self.text.lines().filter_map(|line| {
             let rest = line.strip_prefix(name)?;
             let (labels, value) = match rest.strip_prefix('{') {
@@ -55,8 +54,8 @@ impl Metrics {
                 None => ("", rest),
             };
             let is_name = rest.starts_with(['{', ' ']);
-            let has_label = label.as_ref().is_none_or(|label| labels.split(',').any(|own| own == label));
-            (is_name && has_label).then(|| value.split_whitespace().next()?.parse::<f64>().ok())?
+            let has_labels = wanted.iter().all(|label| labels.split(',').any(|own| own == label));
+            (is_name && has_labels).then(|| value.split_whitespace().next()?.parse::<f64>().ok())?
         });
         values.reduce(|sum, value| sum + value)
     }
@@ -71,10 +70,11 @@ mod tests {
         let text = "# TYPE jobs counter\njobs_total{pool=\"worker\",protocol=\"native\"} 4\n\
                     jobs_total{pool=\"worker\",protocol=\"imap\"} 3\njobs_total_other 9\nsessions 7 1700000000\n";
         let metrics = Metrics::of_text(text);
-        assert_eq!(metrics.sum("jobs_total", None), Some(7.0));
-        assert_eq!(metrics.sum("jobs_total", Some(("protocol", "native"))), Some(4.0));
-        assert_eq!(metrics.sum("jobs_total", Some(("protocol", "pop3"))), None);
-        assert_eq!(metrics.sum("sessions", None), Some(7.0));
-        assert_eq!(metrics.sum("session", None), None);
+        assert_eq!(metrics.sum("jobs_total", &[]), Some(7.0));
+        assert_eq!(metrics.sum("jobs_total", &[("protocol", "native")]), Some(4.0));
+        assert_eq!(metrics.sum("jobs_total", &[("protocol", "imap"), ("pool", "worker")]), Some(3.0));
+        assert_eq!(metrics.sum("jobs_total", &[("protocol", "pop3"), ("pool", "worker")]), None);
+        assert_eq!(metrics.sum("sessions", &[]), Some(7.0));
+        assert_eq!(metrics.sum("session", &[]), None);
     }
 }

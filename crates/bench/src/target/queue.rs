@@ -40,7 +40,7 @@ pub async fn wait_until_empty(address: &str, look_interval: Duration) -> QueueSt
 }
 
 fn queue_state(metrics: Metrics) -> QueueState {
-    match metrics.sum(METRIC, None) {
+    match metrics.sum(METRIC, &[]) {
         None => QueueState::Unknown,
         Some(count) if count < 1.0 => QueueState::Empty,
         Some(count) => QueueState::Messages(count as u64),
@@ -48,14 +48,14 @@ fn queue_state(metrics: Metrics) -> QueueState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use super::*;
 
     /// Serves pages one after the other, the last one for ever. Returns the address.
-    async fn serve(pages: Vec<String>) -> String {
+    pub(in crate::target) async fn serve(pages: Vec<String>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         tokio::spawn(async move {
