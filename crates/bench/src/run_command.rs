@@ -91,7 +91,7 @@ pub fn run(command: &RunCommand) -> Result<ExitCode> {
     }
     session::begin(&command.play, &prepared, Filling::Filled, async |session, open| {
         if command.fill_only {
-            println!("{}", open.folder().unwrap_or(Path::new("")).display());
+            println!("{}", open.folder().unwrap_or_default().display());
             return Ok(ExitCode::SUCCESS);
         }
         let name = &prepared.plan.workload().name;

@@ -1,4 +1,4 @@
-//! The data folder of a server that the driver has started: its manifest, its disk, and its end.
+//! The data folder of the servers that the driver has started: its manifest, its disk, and its end.
 //!
 //! The driver deletes only what the manifest names. What else is in the folder stays, and the folder with it.
 
@@ -13,6 +13,7 @@ use crate::population::fill::FillError;
 use crate::population::manifest::{
     FILE_NAME, FolderState, MailFileDigest, Manifest, ManifestError, Recipe, users_with_digests,
 };
+use crate::target::by_server::ByServer;
 use crate::target::server::FILES;
 
 /// Why a data folder cannot be used or kept.
@@ -73,7 +74,7 @@ impl DataFolder {
     /// # Errors
     ///
     /// If one differs or cannot be read.
-    pub async fn verify(&self, settings: &Arc<NativeSettings>) -> Result<(), DataFolderError> {
+    pub async fn verify(&self, settings: &ByServer<Arc<NativeSettings>>) -> Result<(), DataFolderError> {
         let mut found = Vec::new();
         for digest in &self.manifest.digests {
             found.push(digest_of(settings, digest.user).await?);
@@ -113,7 +114,7 @@ impl DataFolder {
     /// # Errors
     ///
     /// If a mail file cannot be read, or the manifest cannot be written.
-    pub async fn finish(&mut self, settings: &Arc<NativeSettings>) -> Result<(), DataFolderError> {
+    pub async fn finish(&mut self, settings: &ByServer<Arc<NativeSettings>>) -> Result<(), DataFolderError> {
         let mut digests = Vec::new();
         for user in users_with_digests(self.manifest.recipe.users) {
             digests.push(digest_of(settings, user).await?);
@@ -141,8 +142,8 @@ impl DataFolder {
     }
 }
 
-async fn digest_of(settings: &Arc<NativeSettings>, user: u64) -> Result<MailFileDigest, FillError> {
-    mail_file_digest(settings, user).await.map_err(|error| FillError::of_mail_file(user, error))
+async fn digest_of(settings: &ByServer<Arc<NativeSettings>>, user: u64) -> Result<MailFileDigest, FillError> {
+    mail_file_digest(settings.of_user(user), user).await.map_err(|error| FillError::of_mail_file(user, error))
 }
 
 /// Returns the bytes that a user can still write to the disk of a folder, or `None` if the system does not say.

@@ -14,7 +14,6 @@ use crate::parts::Parts;
 use crate::record::recorder::Sample;
 use crate::target::counters::{ServerCounter, ServerCounters};
 use crate::target::disk::{DataDisk, DiskCounters};
-use crate::target::metrics::Metrics;
 use crate::target::process::{Consumption, Processes, SwappedPages};
 use crate::target::server::StartedServer;
 use crate::workload::{Door, Session, Workload};
@@ -31,9 +30,9 @@ pub struct BorderRecord {
     pub users_connected: u64,
     /// What the driver has consumed since it started.
     pub driver: Option<Consumption>,
-    /// What the server has consumed since it started.
+    /// What the servers have consumed since they started.
     pub server: Option<Consumption>,
-    /// What the server has counted since it started, or `None` if it has not answered.
+    /// What the servers have counted since they started, or `None` if one of them has not answered.
     pub counters: Option<ServerCounters>,
     /// What the disk of the data folder has done since the machine started.
     pub disk: Option<DiskCounters>,
@@ -56,12 +55,12 @@ pub struct RunRecord {
 
 /// What the observer needs of its run.
 pub struct RunObserver<'a> {
-    /// The server, if the driver has started it.
-    pub server: Option<&'a mut StartedServer>,
-    /// The processes of the server.
+    /// The servers, if the driver has started them.
+    pub servers: &'a mut [StartedServer],
+    /// The processes of the servers.
     pub processes: Vec<u32>,
-    /// The host and port of `/metrics`.
-    pub metrics: Option<String>,
+    /// The host and port of `/metrics` of each server that has it.
+    pub metrics: Vec<String>,
     /// The bytes of the users' connections.
     pub traffic: Traffic,
     /// Whether the sessions of the server take part in the steady state.
@@ -122,21 +121,16 @@ impl RunObserver<'_> {
     }
 
     fn is_server_ended(&mut self) -> bool {
-        if let Some(server) = &mut self.server {
-            return server.is_ended();
+        if !self.servers.is_empty() {
+            return self.servers.iter_mut().any(StartedServer::is_ended);
         }
         let was_there = self.record.borders.last().is_some_and(|last| last.server.is_some());
         was_there && self.machine.has_ended(&self.processes)
     }
 
-    async fn observe_counters(&self) -> Option<ServerCounters> {
-        let metrics = Metrics::request(self.metrics.as_deref()?).await.ok()?;
-        Some(ServerCounters::of_metrics(&metrics))
-    }
-
-    /// Returns the server's count of sessions, from what it has answered at a border.
+    /// Returns the servers' count of sessions, from what they have answered at a border.
     fn session_count(&self, counters: Option<ServerCounters>) -> SessionCount {
-        if self.metrics.is_none() || self.sessions == SessionRule::Ignored {
+        if self.metrics.is_empty() || self.sessions == SessionRule::Ignored {
             return SessionCount::Unsupported;
         }
         let Some(counters) = counters else { return SessionCount::Unanswered };
@@ -168,8 +162,8 @@ impl BorderObserver for RunObserver<'_> {
             swapped: self.machine.swapped_pages(),
             network_bytes: self.traffic.sent() + self.traffic.received(),
         });
-        // The record is complete without the answer of the server, which may come too late.
-        let counters = self.observe_counters().await;
+        // The record is complete without the answers of the servers, which may come too late.
+        let counters = ServerCounters::of_servers(&self.metrics).await;
         if let Some(last) = self.record.borders.last_mut() {
             last.counters = counters;
         }

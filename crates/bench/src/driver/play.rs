@@ -30,6 +30,7 @@ use crate::population::copies::{self, CopyError, CopyProgress};
 use crate::population::fill::{FillError, FillProgress, fill, fill_databases, wait_for_indexes};
 use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
+use crate::target::by_server::ByServer;
 use crate::target::disk::DataDisk;
 use crate::target::process::Processes;
 use crate::target::server::StartedServer;
@@ -168,7 +169,7 @@ fn origin(target: &Target, protocol: Protocol, traffic: &Traffic) -> Result<Orig
     Origin::new(address, &target.trust, traffic).ok_or_else(|| TargetError::NotAnAddress(address.to_owned()))
 }
 
-/// Lets the server copy the mail files of the masters to those of the other users, and reports how far it is. Returns
+/// Lets the servers copy the mail files of the masters to those of the other users, and reports how far it is. Returns
 /// the paths of all mail files.
 ///
 /// # Errors
@@ -176,8 +177,8 @@ fn origin(target: &Target, protocol: Protocol, traffic: &Traffic) -> Result<Orig
 /// The first command or call that failed.
 pub async fn copy_mail_files(
     run: &PreparedRun,
-    server: &StartedServer,
-    settings: &Arc<NativeSettings>,
+    servers: &ByServer<StartedServer>,
+    settings: &ByServer<Arc<NativeSettings>>,
     report: fn(&str),
 ) -> Result<Vec<String>, CopyError> {
     let files = &run.mail_files;
@@ -192,7 +193,7 @@ pub async fn copy_mail_files(
         let [copied, changed] = progress.counts();
         format!("{copied} of {left} mail files are copied, and {changed} changed")
     };
-    report_while(copies::copy(server, settings, files, &paths, &progress), || report(&line())).await?;
+    report_while(copies::copy(servers, settings, files, &paths, &progress), || report(&line())).await?;
     Ok(paths)
 }
 
@@ -201,7 +202,7 @@ pub async fn copy_mail_files(
 /// # Errors
 ///
 /// The first call that failed.
-pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
+pub async fn populate(run: &PreparedRun, settings: &ByServer<DoorSettings>, report: fn(&str)) -> Result<(), FillError> {
     let files = &run.mail_files;
     let kind = if run.plan.workload().door == Door::Native { "documents" } else { "messages" };
     report(&match files.all_documents() {
@@ -219,19 +220,32 @@ pub async fn populate(run: &PreparedRun, settings: &DoorSettings, report: fn(&st
 /// # Errors
 ///
 /// The first call that failed.
-pub async fn index_mail_files(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
-    let Some(settings) = settings.native() else { return Ok(()) };
+pub async fn index_mail_files(
+    run: &PreparedRun,
+    settings: &ByServer<DoorSettings>,
+    report: fn(&str),
+) -> Result<(), FillError> {
+    let Some(settings) = native_of_all(settings) else { return Ok(()) };
     let files = &run.mail_files;
     if !run.plan.workload().mailbox.full_text || files.all_documents() == 0 {
         return Ok(());
     }
     let progress = Arc::new(FillProgress::default());
     let line = || format!("{} of {} mail files have a full-text index", progress.filled(), files.users);
-    report_while(wait_for_indexes(settings, files.users, &progress), || report(&line())).await
+    report_while(wait_for_indexes(&settings, files.users, &progress), || report(&line())).await
 }
 
-async fn populate_databases(run: &PreparedRun, settings: &DoorSettings, report: fn(&str)) -> Result<(), FillError> {
-    let Some(settings) = settings.native() else { return Ok(()) };
+/// Returns the settings of the native protocol to each server, or `None` if this is another door.
+fn native_of_all(settings: &ByServer<DoorSettings>) -> Option<ByServer<Arc<NativeSettings>>> {
+    settings.try_map(|settings| settings.native().cloned().ok_or(())).ok()
+}
+
+async fn populate_databases(
+    run: &PreparedRun,
+    settings: &ByServer<DoorSettings>,
+    report: fn(&str),
+) -> Result<(), FillError> {
+    let Some(settings) = settings.of_first().native() else { return Ok(()) };
     for kind in &run.databases.kinds {
         let workload::Database { name, count, documents, .. } = &kind.database;
         report(&format!("creating and filling {count} databases {name} with {documents} documents each"));
@@ -259,12 +273,12 @@ async fn report_while<T>(task: impl Future<Output = T>, report: impl Fn()) -> T 
 
 /// What plays a run.
 pub struct Stage<'a> {
-    /// The server, if the driver has started it.
-    pub server: Option<&'a mut StartedServer>,
-    /// The processes of the server.
+    /// The servers, if the driver has started them.
+    pub servers: &'a mut [StartedServer],
+    /// The processes of the servers.
     pub processes: Vec<u32>,
-    /// The host and port of `/metrics`.
-    pub metrics: Option<String>,
+    /// The host and port of `/metrics` of each server that has it.
+    pub metrics: Vec<String>,
     /// The disk of the data folder.
     pub disk: DataDisk,
     /// The bytes of the users' connections.
@@ -286,19 +300,19 @@ pub struct Stage<'a> {
 /// If the log cannot be written.
 pub async fn play_run(
     run: &PreparedRun,
-    settings: &DoorSettings,
+    settings: &ByServer<DoorSettings>,
     log: LogFile,
     stage: Stage<'_>,
     report: fn(&str),
 ) -> Result<(Outcome<LogFile>, RunRecord), RunError> {
     let recorder = Recorder::new(stage.workers, HistogramLog::begin(log, run.labels.clone())?);
     let settings = settings.clone();
-    let door = move |user| settings.door(user);
+    let door = move |user| settings.of_user(user).door(user);
     let levels = &run.settings.levels;
     let users = PlanUsers::new(&run.plan, &run.offered, run.options.interval_us, levels, door);
     let mut record = RunRecord { disk: stage.disk, ..RunRecord::default() };
     let observer = RunObserver {
-        server: stage.server,
+        servers: stage.servers,
         processes: stage.processes,
         metrics: stage.metrics,
         traffic: stage.traffic,

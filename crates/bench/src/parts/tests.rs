@@ -26,6 +26,7 @@ use crate::report::model::Machine;
 use crate::report::verdict::{IncompletePart, ProcessorShare};
 use crate::stub::tests::{POLLS, SPEEDUP, prepared, stage, start, target, with_clock};
 use crate::stub::{ResponseTime, StubServer};
+use crate::target::by_server::ByServer;
 use crate::target::process::Consumption;
 use crate::target::system_random::SystemRandom;
 
@@ -94,7 +95,8 @@ async fn play_part(parts: &mut Parts, part: u64, server: &StubServer, folder: &P
     let start = parts.start().await.expect("all parts join");
     let stage = stage(traffic, parts, start, stop);
     let log = BufWriter::new(std::fs::File::create(folder.join(LOG_FILE)).expect("a file"));
-    let (outcome, record) = play_run(&run, &settings, log, stage, |_| {}).await.expect("the log can be written");
+    let (outcome, record) =
+        play_run(&run, &ByServer::one(settings), log, stage, |_| {}).await.expect("the log can be written");
     let incomplete = match parts {
         Parts::Coordinator(coordinator) => coordinator.incomplete(),
         _ => Vec::new(),

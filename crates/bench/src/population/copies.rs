@@ -11,6 +11,7 @@ use super::memos::MailFiles;
 use crate::door::native::NativeSettings;
 use crate::door::native::inspection::{change_copy, mail_file_path};
 use crate::target::TargetError;
+use crate::target::by_server::ByServer;
 use crate::target::server::StartedServer;
 
 /// The mail files that are looked at or changed at the same time.
@@ -48,15 +49,16 @@ impl CopyProgress {
 /// # Errors
 ///
 /// The first user who cannot log in.
-pub async fn paths(settings: &Arc<NativeSettings>, users: u64) -> Result<Vec<String>, FillError> {
+pub async fn paths(settings: &ByServer<Arc<NativeSettings>>, users: u64) -> Result<Vec<String>, FillError> {
     let mut tasks = JoinSet::new();
     for worker in 0..WORKERS.min(users) {
-        let settings = Arc::clone(settings);
+        let settings = settings.clone();
         tasks.spawn(async move {
             let mut found = Vec::new();
             for user in (1..=users).skip(worker as usize).step_by(WORKERS as usize) {
-                let path =
-                    mail_file_path(&settings, user).await.map_err(|error| FillError::of_mail_file(user, error))?;
+                let path = mail_file_path(settings.of_user(user), user)
+                    .await
+                    .map_err(|error| FillError::of_mail_file(user, error))?;
                 found.push((user, path));
             }
             Ok::<_, FillError>(found)
@@ -71,14 +73,14 @@ pub async fn paths(settings: &Arc<NativeSettings>, users: u64) -> Result<Vec<Str
 }
 
 /// Copies the mail files of the masters to those of the other users, and changes a share of the documents. `paths` are
-/// those of the mail files of all users.
+/// those of the mail files of all users. The copies of a mail file are on the server of its user.
 ///
 /// # Errors
 ///
 /// The first command or call that failed. The mail files are then copied in part.
 pub async fn copy(
-    server: &StartedServer,
-    settings: &Arc<NativeSettings>,
+    servers: &ByServer<StartedServer>,
+    settings: &ByServer<Arc<NativeSettings>>,
     files: &MailFiles,
     paths: &[String],
     progress: &Arc<CopyProgress>,
@@ -87,7 +89,7 @@ pub async fn copy(
     for master in 1..=files.masters {
         let copies: Vec<String> = files.copies_of(master).map(path).collect();
         for part in copies.chunks(COPIES_PER_COMMAND) {
-            server.copy_database(&path(master), part).await?;
+            servers.of_user(master).copy_database(&path(master), part).await?;
             progress.copied.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
     }
@@ -96,19 +98,21 @@ pub async fn copy(
 
 /// Changes the copies, several at the same time. The tasks are owned by this function, and end with it.
 async fn change(
-    settings: &Arc<NativeSettings>,
+    settings: &ByServer<Arc<NativeSettings>>,
     files: &MailFiles,
     progress: &Arc<CopyProgress>,
 ) -> Result<(), FillError> {
     let mut tasks = JoinSet::new();
     for worker in 0..WORKERS {
-        let settings = Arc::clone(settings);
+        let settings = settings.clone();
         let files = files.clone();
         let progress = Arc::clone(progress);
         tasks.spawn(async move {
             for user in (files.masters + 1..=files.users).skip(worker as usize).step_by(WORKERS as usize) {
                 let changes = files.own_changes(user);
-                change_copy(&settings, user, &changes).await.map_err(|error| FillError::of_mail_file(user, error))?;
+                change_copy(settings.of_user(user), user, &changes)
+                    .await
+                    .map_err(|error| FillError::of_mail_file(user, error))?;
                 progress.changed.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

@@ -14,6 +14,7 @@ use crate::door::choice::DoorSettings;
 use crate::door::native::NativeSettings;
 use crate::door::native::database_filling::{create_databases, fill_database};
 use crate::door::native::filling::wait_for_index;
+use crate::target::by_server::ByServer;
 
 /// The mail files or databases that are filled at the same time.
 const FILLERS: u64 = 8;
@@ -55,7 +56,7 @@ impl FillError {
 ///
 /// The first error. The mail files are then filled in part.
 pub async fn fill(
-    settings: &DoorSettings,
+    settings: &ByServer<DoorSettings>,
     files: &MailFiles,
     time_limit: Duration,
     progress: &Arc<FillProgress>,
@@ -69,7 +70,7 @@ pub async fn fill(
             for user in (1..=files.masters).skip(filler as usize).step_by(FILLERS as usize) {
                 let memos = files.memos(user);
                 let failed = |error| FillError::of_mail_file(user, error);
-                settings.fill_mail_file(user, memos, time_limit).await.map_err(failed)?;
+                settings.of_user(user).fill_mail_file(user, memos, time_limit).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -117,19 +118,19 @@ pub async fn fill_databases(
 ///
 /// The first error.
 pub async fn wait_for_indexes(
-    settings: &Arc<NativeSettings>,
+    settings: &ByServer<Arc<NativeSettings>>,
     users: u64,
     progress: &Arc<FillProgress>,
 ) -> Result<(), FillError> {
     let mut tasks = JoinSet::new();
     let fillers = FILLERS.min(users);
     for filler in 0..fillers {
-        let settings = Arc::clone(settings);
+        let settings = settings.clone();
         let progress = Arc::clone(progress);
         tasks.spawn(async move {
             for user in (1..=users).skip(filler as usize).step_by(fillers as usize) {
                 let failed = |error| FillError { subject: format!("the full-text index of user {user}"), error };
-                wait_for_index(&settings, user).await.map_err(failed)?;
+                wait_for_index(settings.of_user(user), user).await.map_err(failed)?;
                 progress.filled.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())

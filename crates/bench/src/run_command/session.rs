@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use base::Timestamp;
 use bench::compare::spreads::Spreads;
 use bench::door::StepError;
+use bench::door::choice::DoorSettings;
 use bench::door::native::NativeSettings;
 use bench::driver::data_folder::{DataFolder, DataFolderError};
 use bench::driver::forecast::Forecast;
@@ -25,6 +26,7 @@ use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
 use bench::report::samples::SampleValue;
 use bench::report::verdict::State;
+use bench::target::by_server::ByServer;
 use bench::target::cores::CoreHalves;
 use bench::target::file::{self, RemoteHosts};
 use bench::target::queue::{self, QueueState};
@@ -44,25 +46,30 @@ use crate::arguments::Result;
 /// The time between two looks at the queue of a server.
 const QUEUE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The server of a session.
+/// The servers of a session.
 pub struct OpenTarget {
-    /// The server.
-    target: Target,
-    /// The process, if the driver has started it.
-    server: Option<StartedServer>,
-    /// The folder of that server.
+    /// The servers.
+    targets: ByServer<Target>,
+    /// The processes, if the driver has started them.
+    servers: Option<ByServer<StartedServer>>,
+    /// The folder of those servers.
     data: Option<DataFolder>,
 }
 
 impl OpenTarget {
-    /// Returns the folder of a server that the driver has started.
-    pub fn folder(&self) -> Option<&Path> {
-        self.target.data_folder.as_deref().filter(|_| self.server.is_some())?.parent()
+    /// Returns a server that has been started.
+    fn of_started((server, target): (StartedServer, Target)) -> Self {
+        Self { targets: ByServer::one(target), servers: Some(ByServer::one(server)), data: None }
     }
 
-    /// Ends the server, if the driver has started it.
+    /// Returns the folder of the servers that the driver has started.
+    pub fn folder(&self) -> Option<PathBuf> {
+        std::path::absolute(self.data.as_ref()?.path()).ok()
+    }
+
+    /// Ends the servers, if the driver has started them.
     async fn stop(self) {
-        if let Some(server) = self.server {
+        for server in self.servers.into_iter().flatten() {
             server.stop().await;
         }
     }
@@ -129,7 +136,7 @@ struct RunBegin {
     runs_before: u64,
 }
 
-/// Starts or finds the server, fills its mail files for a run, works with it, and ends the server that was started.
+/// Starts or finds the servers, fills their mail files for a run, works with them, and ends those that were started.
 /// Returns the exit code of the work.
 pub fn begin(
     options: &PlayOptions,
@@ -193,15 +200,18 @@ impl PlaySession<'_> {
         self.started
     }
 
-    /// Waits until the server of a session has sent its mail, if it tells how much there is. Returns `false` if the
-    /// session is broken off before.
+    /// Waits until the servers of a session have sent their mail, if they tell how much there is. Returns `false` if
+    /// the session is broken off before.
     pub async fn wait_for_empty_queue(&mut self, open: &OpenTarget) -> bool {
-        let Some(address) = &open.target.metrics else { return true };
-        match self.or_interrupted(queue::wait_until_empty(address, QUEUE_LOOK_INTERVAL)).await {
-            None => return false,
-            Some(QueueState::Empty) => {}
-            Some(QueueState::Unknown) => print_progress("the server does not tell how much mail is in its queue"),
-            Some(QueueState::Messages(count)) => print_progress(&format!("{count} messages are still in the queue")),
+        for address in open.targets.iter().filter_map(|target| target.metrics.as_deref()) {
+            match self.or_interrupted(queue::wait_until_empty(address, QUEUE_LOOK_INTERVAL)).await {
+                None => return false,
+                Some(QueueState::Empty) => {}
+                Some(QueueState::Unknown) => print_progress("the server does not tell how much mail is in its queue"),
+                Some(QueueState::Messages(count)) => {
+                    print_progress(&format!("{count} messages are still in the queue"));
+                }
+            }
         }
         true
     }
@@ -241,24 +251,23 @@ impl PlaySession<'_> {
     ) -> Result<Option<EndedRun>> {
         let RunPlace { run, directory, started } = *place;
         let traffic = Traffic::default();
-        let mut settings = door_settings(run, &open.target, SystemRandom::open()?, &traffic)?;
+        let mut settings = doors(run, open, &traffic)?;
         let journal = run.options.journal.then(|| directory.create_journal()).transpose()?.map(Arc::new);
         if let Some(journal) = &journal {
-            settings.keep_journal(journal);
+            for settings in settings.iter_mut() {
+                settings.keep_journal(journal);
+            }
         }
         let unusable = |error: StepError| format!("the target cannot be used: {}: {}", error.code, error.text);
-        let missing = self.or_interrupted(settings.missing_verbs(run.options.time_limit)).await;
+        let missing = self.or_interrupted(settings.of_first().missing_verbs(run.options.time_limit)).await;
         let Some(missing) = missing else { return Ok(None) };
         let run = run.without(&missing.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
-        directory.write("target.toml", &file::describe(&open.target))?;
-        if let Some(server) = &open.server {
-            directory.write("server.toml", &server.configuration()?)?;
-        }
+        write_servers(open, directory)?;
         let begin = RunBegin {
             started,
             machine: self.before.at_begin_of_run(),
-            is_started_server: open.server.is_some(),
+            is_started_server: open.servers.is_some(),
             runs_before: open.data.as_ref().map_or(0, DataFolder::runs),
         };
         if let Some(data) = &mut open.data {
@@ -269,11 +278,12 @@ impl PlaySession<'_> {
         let (sender, stop) = watch::channel(StopRequest::None);
         // A part that has joined may be on another machine. The coordinator observes the server.
         let is_observer = !matches!(parts, Parts::Joined(_));
+        let observed: &[Target] = if is_observer { &open.targets } else { &[] };
         let stage = Stage {
-            server: open.server.as_mut(),
-            processes: if is_observer { open.target.processes.clone() } else { Vec::new() },
-            metrics: open.target.metrics.clone().filter(|_| is_observer),
-            disk: facts::data_disk(&open.target),
+            servers: open.servers.as_deref_mut().unwrap_or_default(),
+            processes: observed.iter().flat_map(|target| target.processes.clone()).collect(),
+            metrics: observed.iter().filter_map(|target| target.metrics.clone()).collect(),
+            disk: facts::data_disk(open.targets.of_first()),
             traffic,
             parts,
             workers: self.workers,
@@ -305,7 +315,8 @@ impl PlaySession<'_> {
             return self.work_on_own_server(run, work).await;
         };
         let remote = if self.options.yes_load_it { RemoteHosts::Loaded } else { RemoteHosts::Refused };
-        let mut open = OpenTarget { target: file::load(path, remote)?, server: None, data: None };
+        let targets = ByServer::one(file::load(path, remote)?);
+        let mut open = OpenTarget { targets, servers: None, data: None };
         self.fill_and_work(run, &mut open, work).await
     }
 
@@ -322,8 +333,7 @@ impl PlaySession<'_> {
             let Some(started) = self.or_interrupted(StartedServer::resume(options)).await else {
                 return Ok(broken_off_before_the_run());
             };
-            let (server, target) = started?;
-            let mut open = OpenTarget { target, server: Some(server), data: Some(data) };
+            let mut open = OpenTarget { data: Some(data), ..OpenTarget::of_started(started?) };
             let ended = self.verify_and_work(run, &mut open, work).await;
             open.stop().await;
             return ended;
@@ -333,17 +343,16 @@ impl PlaySession<'_> {
         let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
             return Ok(broken_off_before_the_run());
         };
-        let (server, target) = started?;
-        let data = match DataFolder::create(&path, run.recipe()) {
-            Ok(data) => data,
+        let mut open = OpenTarget::of_started(started?);
+        match DataFolder::create(&path, run.recipe()) {
+            Ok(data) => open.data = Some(data),
             Err(error) => {
-                server.stop().await;
-                // The folder is that of the server. The error of the manifest is more important than this one.
+                open.stop().await;
+                // The folder is that of the servers. The error of the manifest is more important than this one.
                 let _ = fs::remove_dir_all(&path);
                 return Err(error.into());
             }
-        };
-        let mut open = OpenTarget { target, server: Some(server), data: Some(data) };
+        }
         let ended = self.fill_folder_and_work(run, &mut open, work).await;
         let data = open.data.take();
         open.stop().await;
@@ -366,13 +375,13 @@ impl PlaySession<'_> {
         open: &mut OpenTarget,
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
-        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
+        let settings = doors(run, open, &Traffic::default())?;
         let native = beside_users(run, open)?;
-        let server = open.server.as_ref();
+        let servers = open.servers.as_ref();
         let filled = self.or_interrupted(async {
             populate(run, &settings, print_progress).await?;
-            let Some(server) = server else { return Ok(Vec::new()) };
-            let databases = copy_mail_files(run, server, &native, print_progress).await?;
+            let Some(servers) = servers else { return Ok(Vec::new()) };
+            let databases = copy_mail_files(run, servers, &native, print_progress).await?;
             index_mail_files(run, &settings, print_progress).await?;
             Ok::<_, crate::arguments::Error>(databases)
         });
@@ -435,7 +444,7 @@ impl PlaySession<'_> {
         if self.filling == Filling::Elsewhere {
             return work(self, open).await;
         }
-        let settings = door_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?;
+        let settings = doors(run, open, &Traffic::default())?;
         let filled = self.or_interrupted(async {
             populate(run, &settings, print_progress).await?;
             index_mail_files(run, &settings, print_progress).await
@@ -500,9 +509,31 @@ impl PlaySession<'_> {
     }
 }
 
+/// Returns the settings of the doors of a run to each server.
+fn doors(run: &PreparedRun, open: &OpenTarget, traffic: &Traffic) -> Result<ByServer<DoorSettings>> {
+    open.targets.try_map(|target| Ok(door_settings(run, target, SystemRandom::open()?, traffic)?))
+}
+
 /// Returns the settings for what the driver does beside the users, over the native protocol.
-fn beside_users(run: &PreparedRun, open: &OpenTarget) -> Result<Arc<NativeSettings>> {
-    Ok(Arc::new(native_settings(run, &open.target, SystemRandom::open()?, &Traffic::default())?))
+fn beside_users(run: &PreparedRun, open: &OpenTarget) -> Result<ByServer<Arc<NativeSettings>>> {
+    let traffic = Traffic::default();
+    open.targets.try_map(|target| Ok(Arc::new(native_settings(run, target, SystemRandom::open()?, &traffic)?)))
+}
+
+/// Writes where the servers are, and the configuration of those that the driver has started: `target.toml` and
+/// `server.toml` of the first one, `target-2.toml` and `server-2.toml` of the second one.
+fn write_servers(open: &OpenTarget, directory: &ReportDirectory) -> Result<()> {
+    let name = |kind: &str, number: usize| match number {
+        1 => format!("{kind}.toml"),
+        number => format!("{kind}-{number}.toml"),
+    };
+    for (number, target) in (1..).zip(open.targets.iter()) {
+        directory.write(&name("target", number), &file::describe(target))?;
+    }
+    for (number, server) in (1..).zip(open.servers.iter().flat_map(|servers| servers.iter())) {
+        directory.write(&name("server", number), &server.configuration()?)?;
+    }
+    Ok(())
 }
 
 /// Prints that a run is broken off without a report, and returns the exit code.

@@ -22,6 +22,7 @@ use crate::population::people::UserNames;
 use crate::record::counters::VerbCounts;
 use crate::record::histograms::{Kind, Phase, Subject, TimeHistogram};
 use crate::report::verdict::{DriverFigures, ProcessorShare, RunFigures, State, judge};
+use crate::target::by_server::ByServer;
 use crate::target::disk::DataDisk;
 use crate::target::system_random::SystemRandom;
 use crate::target::{Protocol, Target, USERS_DEFAULT};
@@ -92,9 +93,9 @@ pub(crate) fn stage<'a>(
     stop: watch::Receiver<StopRequest>,
 ) -> Stage<'a> {
     Stage {
-        server: None,
+        servers: &mut [],
         processes: Vec::new(),
-        metrics: None,
+        metrics: Vec::new(),
         disk: DataDisk::NoFolder,
         traffic,
         parts,
@@ -107,7 +108,7 @@ pub(crate) fn stage<'a>(
 async fn play(run: &PreparedRun, server: &StubServer) -> Outcome<LogFile> {
     let random = SystemRandom::open().expect("the system has random numbers");
     let traffic = Traffic::default();
-    let settings = door_settings(run, &target(server), random, &traffic).expect("the native door");
+    let settings = ByServer::one(door_settings(run, &target(server), random, &traffic).expect("the native door"));
     let (_sender, stop) = watch::channel(StopRequest::None);
     let mut parts = Parts::Alone;
     let stage = stage(traffic, &mut parts, None, stop);

@@ -96,9 +96,9 @@ async fn played_beside(machine: Processes) -> Played {
     let log = HistogramLog::begin(Vec::new(), run.labels.clone()).expect("memory can be written");
     let mut record = RunRecord::default();
     let observer = RunObserver {
-        server: None,
+        servers: &mut [],
         processes: Vec::new(),
-        metrics: None,
+        metrics: Vec::new(),
         traffic: client::Traffic::default(),
         sessions: SessionRule::Counted,
         parts: &mut Parts::Alone,
