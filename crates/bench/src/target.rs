@@ -1,7 +1,7 @@
 //! The server under test: its addresses, its users and its processes.
 //!
-//! [`server`] starts a server on a folder of its own and ends it; [`by_server`] divides users between several;
-//! [`file`](mod@file) reads the file that describes a server that runs
+//! [`server`] starts a server on a folder of its own and ends it, and [`domain`] several servers of one domain,
+//! between which [`by_server`] divides the users; [`file`](mod@file) reads the file that describes a server that runs
 //! already. Either way there is a [`Target`]. [`process`] reads what processes consume, [`disk`] what the disk of the
 //! data folder does, [`metrics`] and [`counters`] what the server counts; [`queue`] waits until its queue is empty.
 //! [`cores`] keeps server and driver apart, and [`folder`] copies data folders.
@@ -10,6 +10,7 @@ pub mod by_server;
 pub mod cores;
 pub mod counters;
 pub mod disk;
+pub mod domain;
 pub mod file;
 pub mod folder;
 pub mod metrics;

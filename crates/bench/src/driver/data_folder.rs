@@ -14,7 +14,7 @@ use crate::population::manifest::{
     FILE_NAME, FolderState, MailFileDigest, Manifest, ManifestError, Recipe, users_with_digests,
 };
 use crate::target::by_server::ByServer;
-use crate::target::server::FILES;
+use crate::target::domain::files;
 
 /// Why a data folder cannot be used or kept.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,8 @@ impl DataFolder {
     ///
     /// If it cannot be written.
     pub fn create(path: &Path, recipe: Recipe) -> Result<Self, DataFolderError> {
-        let manifest = Manifest::new(recipe, FILES);
+        let files = files(recipe.servers);
+        let manifest = Manifest::new(recipe, files);
         manifest.write(path)?;
         Ok(Self { path: path.to_owned(), manifest, is_filled: false })
     }

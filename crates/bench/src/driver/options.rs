@@ -45,6 +45,9 @@ pub struct RunOptions {
     pub users_per_connection: u64,
     /// The local addresses from which connections are opened, in turn. Without any, the system chooses.
     pub source_addresses: Vec<IpAddr>,
+    /// The servers between which the users are divided.
+    #[serde(default = "crate::target::by_server::one_server")]
+    pub servers: u64,
     /// The processes that play the run.
     pub parts: u64,
     /// The longest time of a step.
@@ -80,6 +83,7 @@ impl Default for RunOptions {
             own: 0.1,
             users_per_connection: 1,
             source_addresses: Vec::new(),
+            servers: 1,
             parts: 1,
             time_limit: Duration::from_secs(60),
             sample: Duration::from_secs(10),

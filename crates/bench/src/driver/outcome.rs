@@ -30,7 +30,7 @@ use crate::report::published;
 use crate::report::verdict::{
     DriverFigures, IncompletePart, PartLateness, ProcessorShare, RunFigures, judge, latest_part,
 };
-use crate::target::counters::ServerCounter;
+use crate::target::counters::{ServerCounter, ServerCounters};
 use crate::workload::Door;
 use crate::workload::rates::Rates;
 use crate::workload::units::format_duration;
@@ -114,8 +114,9 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
             .zip(&outcome.levels)
             .map(|(level, _)| outcome.recording.counts.sum(Phase::Measured(level)).calls)
             .sum(),
-        server: call_counter(run.plan.workload().door)
-            .and_then(|counter| server_calls(borders, measured(), |border| border.counters?.get(counter))),
+        server: call_counter(run.plan.workload().door).and_then(|counter| {
+            server_calls(borders, measured(), |border| user_calls(&border.counters?, counter, run.options.servers))
+        }),
     };
     let figures = DriverFigures {
         incomplete: facts.parts.incomplete.clone(),
@@ -176,6 +177,16 @@ fn call_counter(door: Door) -> Option<ServerCounter> {
     }
 }
 
+/// Returns the calls of users that the servers have counted. Several servers send each other mail by calls of the
+/// native protocol, which no user has made.
+fn user_calls(counters: &ServerCounters, counter: ServerCounter, servers: u64) -> Option<f64> {
+    let calls = counters.get(counter)?;
+    match counter {
+        ServerCounter::NativeCalls if servers > 1 => Some(calls - counters.get(ServerCounter::MailTransfers)?),
+        _ => Some(calls),
+    }
+}
+
 /// Returns the name of a run for people: the workload, the users, and everything that was changed or scaled down.
 pub fn title(run: &PreparedRun) -> String {
     let options = &run.options;
@@ -189,6 +200,9 @@ pub fn title(run: &PreparedRun) -> String {
         Pace::Timetable => {}
         Pace::Closed => parts.push("closed".to_owned()),
         Pace::Unpaced => parts.push("unpaced".to_owned()),
+    }
+    if options.servers > 1 {
+        parts.push(format!("{} servers", options.servers));
     }
     if options.parts > 1 {
         parts.push(format!("{} parts", options.parts));
@@ -250,6 +264,7 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
         speedup: run.options.speedup,
         closed: run.settings.rules.pace != Pace::Timetable,
         door: run.plan.workload().door.word().to_owned(),
+        servers: run.options.servers,
         parts: run.options.parts,
         transactions_version: TRANSACTIONS_VERSION,
     }

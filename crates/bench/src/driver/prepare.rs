@@ -25,6 +25,7 @@ use crate::population::manifest::{DatabaseRecipe, Recipe};
 use crate::population::memos::MailFiles;
 use crate::record::log::Labels;
 use crate::report::model::LeftOut;
+use crate::target::by_server::SERVERS_MAX;
 use crate::workload::action::{Action, Sender};
 use crate::workload::class::{Class, Members, Replica};
 use crate::workload::finding::Finding;
@@ -111,7 +112,8 @@ impl PreparedRun {
             bytes: kind.bytes,
         });
         let people = Some(self.people()).filter(|people| *people > self.mail_files.users);
-        Recipe { databases: databases.collect(), people, ..Recipe::of(&self.mail_files) }
+        let servers = self.options.servers;
+        Recipe { databases: databases.collect(), people, servers, ..Recipe::of(&self.mail_files) }
     }
 
     /// Returns the persons of the directory, of whom the first ones are the users.
@@ -147,6 +149,7 @@ pub fn prepare(text: &str, options: RunOptions) -> Result<PreparedRun, Refusal> 
         database.documents = kind.database.documents;
     }
     check_connections(&workload, &options)?;
+    check_servers(&options, &databases)?;
     if options.journal && workload.door != Door::Native {
         return Err(refused("--journal: only the door native keeps a journal"));
     }
@@ -187,6 +190,12 @@ fn mail_files(plan: &Plan, options: &RunOptions, documents: u64) -> Result<MailF
     let masters = options.masters.unwrap_or(users);
     if masters == 0 || masters > users {
         return Err(refused(format!("--masters: a number from 1 to the {users} users")));
+    }
+    if options.servers > users {
+        return Err(refused(format!("--servers: {users} users cannot be divided between {} servers", options.servers)));
+    }
+    if masters < users && !masters.is_multiple_of(options.servers) {
+        return Err(refused("--masters: not a multiple of --servers, because a server copies its own mail files"));
     }
     let own = Share::from_f64(options.own).ok_or_else(|| refused("--own: not a share from 0 to 1"))?;
     let mailbox = &plan.workload().mailbox;
@@ -269,6 +278,26 @@ fn check_connections(workload: &Workload, options: &RunOptions) -> Result<(), Re
     }
     if workload.door != Door::Native && !options.source_addresses.is_empty() {
         return Err(refused("--source-addresses: only the native door chooses its local addresses"));
+    }
+    Ok(())
+}
+
+/// Refuses what several servers cannot have.
+fn check_servers(options: &RunOptions, databases: &DatabaseFiles) -> Result<(), Refusal> {
+    if !(1..=SERVERS_MAX).contains(&options.servers) {
+        return Err(refused(format!("--servers: not a number from 1 to {SERVERS_MAX}")));
+    }
+    if options.servers == 1 {
+        return Ok(());
+    }
+    if databases.files().next().is_some() {
+        return Err(refused("--servers: the workload has databases besides mail files, which are on one server"));
+    }
+    if options.parts > 1 {
+        return Err(refused("--servers: a run of several parts has one server"));
+    }
+    if options.users_per_connection > 1 {
+        return Err(refused("--servers: users of different servers share no connection (--users-per-connection)"));
     }
     Ok(())
 }

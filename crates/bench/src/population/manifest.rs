@@ -65,6 +65,9 @@ pub struct Recipe {
     pub own: u32,
     /// The kinds of databases that are no mail files.
     pub databases: Vec<DatabaseRecipe>,
+    /// The servers between which the users are divided.
+    #[serde(default = "crate::target::by_server::one_server")]
+    pub servers: u64,
 }
 
 /// From what the databases of a kind were made.
@@ -82,7 +85,7 @@ pub struct DatabaseRecipe {
 }
 
 impl Recipe {
-    /// Returns the recipe of mail files, without other databases.
+    /// Returns the recipe of mail files on one server, without other databases.
     pub fn of(files: &MailFiles) -> Self {
         let profile = serde_json::to_vec(&files.profile).expect("a profile has only numbers and words");
         Self {
@@ -98,6 +101,7 @@ impl Recipe {
             masters: files.masters,
             own: if files.masters < files.users { files.own.millionths() } else { 0 },
             databases: Vec::new(),
+            servers: 1,
         }
     }
 
@@ -164,14 +168,14 @@ pub enum ManifestError {
 
 impl Manifest {
     /// Creates the manifest of a folder whose mail files are not filled yet.
-    pub fn new(recipe: Recipe, files: &[&str]) -> Self {
+    pub fn new(recipe: Recipe, files: Vec<String>) -> Self {
         Self {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: FolderState::Filling,
             recipe,
             runs: 0,
-            files: files.iter().map(|name| (*name).to_owned()).collect(),
+            files,
             databases: Vec::new(),
             digests: Vec::new(),
         }
@@ -271,7 +275,11 @@ mod tests {
     fn filled() -> Manifest {
         let digest =
             MailFileDigest { user: 1, database: "mail/mail1.nsf".to_owned(), documents: 50, digest: "00".to_owned() };
-        Manifest { state: FolderState::Filled, digests: vec![digest], ..Manifest::new(recipe(), &["data"]) }
+        Manifest {
+            state: FolderState::Filled,
+            digests: vec![digest],
+            ..Manifest::new(recipe(), vec!["data".to_owned()])
+        }
     }
 
     #[test]
@@ -298,6 +306,7 @@ mod tests {
         };
         check(filled(), Recipe { seed: 2, ..recipe() }, "its seed is 1, and that of the run is 2");
         check(filled(), Recipe { size_scale: 1.0, ..recipe() }, "its size scale is 0.1, and that of the run is 1.0");
+        check(filled(), Recipe { servers: 2, ..recipe() }, "its servers is 1, and that of the run is 2");
         let running = Manifest { state: FolderState::Running, ..filled() };
         check(running, recipe(), "a run on it has not ended, and has changed it");
         check(Manifest { state: FolderState::Filling, ..filled() }, recipe(), "it was not filled to the end");

@@ -113,6 +113,9 @@ pub struct Run {
     pub closed: bool,
     /// The protocols.
     pub door: String,
+    /// The servers between which the users were divided.
+    #[serde(default = "crate::target::by_server::one_server")]
+    pub servers: u64,
     /// The processes of the driver.
     pub parts: u64,
     /// The version of the weights.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bench::door::native::connections::USERS_PER_CONNECTION_MAX;
 use bench::driver::options::RunOptions;
 use bench::engine::pace::Pace;
+use bench::target::by_server::SERVERS_MAX;
 use bench::workload::limits::{DOCUMENTS_MAX, ITERATIONS_MAX};
 use bench::workload::units::parse_duration;
 use bench::workload::{DOORS, Door};
@@ -92,7 +93,11 @@ pub struct PlayOptions {
     /// The program of the server; default: doublet beside this program.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "target")]
     pub server: Option<PathBuf>,
-    /// A setting of the server that is started; may be repeated.
+    /// Divides the users between so many servers of one domain on this machine, which send mail to each other.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "target",
+        value_parser = clap::value_parser!(u64).range(1..=SERVERS_MAX))]
+    servers: u64,
+    /// A setting of each server that is started; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "target")]
     pub server_set: Vec<String>,
     /// The folder below which the data folder is created; default: that of the system for temporary files.
@@ -154,6 +159,7 @@ impl PlayOptions {
                 .as_ref()
                 .map(|SourceAddresses(list)| list.clone())
                 .unwrap_or_default(),
+            servers: self.servers,
             parts: 1,
             time_limit: self.timeout,
             sample: self.sample,

@@ -26,8 +26,9 @@ use bench::report::directory::{ReportDirectory, directory_name};
 use bench::report::model::Report;
 use bench::report::samples::SampleValue;
 use bench::report::verdict::State;
-use bench::target::by_server::ByServer;
+use bench::target::by_server::{ByServer, ServerShare};
 use bench::target::cores::CoreHalves;
+use bench::target::domain;
 use bench::target::file::{self, RemoteHosts};
 use bench::target::queue::{self, QueueState};
 use bench::target::server::{ServerOptions, StartedServer};
@@ -57,9 +58,9 @@ pub struct OpenTarget {
 }
 
 impl OpenTarget {
-    /// Returns a server that has been started.
-    fn of_started((server, target): (StartedServer, Target)) -> Self {
-        Self { targets: ByServer::one(target), servers: Some(ByServer::one(server)), data: None }
+    /// Returns servers that have been started.
+    fn of_started((servers, targets): domain::Started) -> Self {
+        Self { targets, servers: Some(servers), data: None }
     }
 
     /// Returns the folder of the servers that the driver has started.
@@ -326,11 +327,12 @@ impl PlaySession<'_> {
         work: impl AsyncFnOnce(&mut Self, &mut OpenTarget) -> Result<ExitCode>,
     ) -> Result<ExitCode> {
         let options = self.server_options(run)?;
+        let servers = run.options.servers;
         print_progress(&format!("starting {} on {}", options.program.display(), options.folder.display()));
         let path = options.folder.clone();
         if self.options.data.is_some() {
             let data = DataFolder::open(&path, &run.recipe()).map_err(refused)?;
-            let Some(started) = self.or_interrupted(StartedServer::resume(options)).await else {
+            let Some(started) = self.or_interrupted(domain::resume(options, servers)).await else {
                 return Ok(broken_off_before_the_run());
             };
             let mut open = OpenTarget { data: Some(data), ..OpenTarget::of_started(started?) };
@@ -340,7 +342,7 @@ impl PlaySession<'_> {
         }
         Forecast::of(run, &self.options.data_folder()).check_disk()?;
         // A start that does not succeed deletes the folder, if it has created it.
-        let Some(started) = self.or_interrupted(StartedServer::start(options)).await else {
+        let Some(started) = self.or_interrupted(domain::start(options, servers)).await else {
             return Ok(broken_off_before_the_run());
         };
         let mut open = OpenTarget::of_started(started?);
@@ -479,7 +481,8 @@ impl PlaySession<'_> {
             print_progress(&format!("the directory gets {people} persons, {users} of whom are users"));
         }
         let seed = run.options.seed;
-        Ok(ServerOptions { program, folder, settings, users, people, seed, door: workload.door, cores })
+        let share = ServerShare::ALONE;
+        Ok(ServerOptions { program, folder, settings, users, people, seed, door: workload.door, cores, share })
     }
 
     fn facts(

@@ -17,6 +17,7 @@ use client::Trust;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
+use super::by_server::ServerShare;
 use super::cores::CoreHalves;
 use super::system_random::SystemRandom;
 use super::{Protocol, Target, TargetError, USERS_DEFAULT};
@@ -34,7 +35,6 @@ const LOG_BYTES_MAX: usize = 2_000;
 
 /// Settings of every server that the driver starts. Those of the command line follow, and win.
 const SETTINGS: &[&str] = &[
-    "server.name=mx.bench.test",
     "native.database_creators=mail1@bench.test",
     "listen.native=127.0.0.1:0",
     "listen.admin=127.0.0.1:0",
@@ -43,10 +43,16 @@ const SETTINGS: &[&str] = &[
     "listen.imap=off",
     "listen.pop3=off",
     "listen.http=off",
-    "router.outbound=false",
     "directory.password_memory=8KiB",
     "directory.password_rounds=1",
 ];
+
+/// Settings of the only server of a run: no mail leaves it.
+const ALONE: &[&str] = &["router.outbound=false"];
+
+/// Settings of each of several servers: mail goes to the others of the domain. All other mail would go to a port at
+/// which nothing listens, so none leaves the machine.
+const IN_DOMAIN: &[&str] = &["router.outbound=true", "router.smart_host=127.0.0.1:1"];
 
 /// The listeners with TLS, by the protocols for which they are. Others than those of the door are off.
 const LISTENERS: &[(&str, &[Protocol])] = &[
@@ -87,7 +93,7 @@ pub struct ServerOptions {
     pub seed: u64,
     /// Settings as `KEY=VALUE`.
     pub settings: Vec<String>,
-    /// The users who are created.
+    /// The users of the run. Those of this server are created.
     pub users: u64,
     /// The persons of the directory: the users, and after them persons who cannot log in and have no mail file.
     pub people: u64,
@@ -95,6 +101,8 @@ pub struct ServerOptions {
     pub door: Door,
     /// The cores of the server, if they are not those of the driver.
     pub cores: Option<CoreHalves>,
+    /// Which server of the run this is.
+    pub share: ServerShare,
 }
 
 /// A server that the driver has started. It is killed when this is dropped.
@@ -124,8 +132,36 @@ impl StartedServer {
         let names = UserNames::parse(USERS_DEFAULT).expect("the default is a pattern");
         let random = SystemRandom::open().map_err(|source| TargetError::of_file("/dev/urandom", source))?;
         let password = random.password();
+        options.run(&["domain", "add", names.domain()])?;
         options.create_people(&names, &password)?;
         Self::serve(options, names, password).await
+    }
+
+    /// Registers another server of the domain with this one, whose target is `first`, and starts it on a folder of its
+    /// own with its users. They have the password of the users of this server.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`StartedServer::start`].
+    pub async fn start_another(&self, first: &Target, options: ServerOptions) -> Result<(Self, Target), TargetError> {
+        let failed = |source| TargetError::of_file(options.folder.display(), source);
+        let folder = CreatedFolder::create(&options.folder).map_err(failed)?;
+        self.let_join(first, &options)?;
+        options.create_people(&first.names, &first.password)?;
+        let started = Self::serve(options, first.names.clone(), first.password.clone()).await?;
+        folder.keep();
+        Ok(started)
+    }
+
+    /// Makes a server that has not been started a member of the domain of this one.
+    fn let_join(&self, first: &Target, other: &ServerOptions) -> Result<(), TargetError> {
+        let path = other.folder.join("join.pem");
+        let file = path.display().to_string();
+        let address = first.address(Protocol::Native)?;
+        self.run(&["server", "register", &other.host(), "--own-address", address, "--output", &file])?;
+        other.run(&["server", "join", &file])?;
+        // It has the private key of the other server.
+        fs::remove_file(&path).map_err(|source| TargetError::of_file(file, source))
     }
 
     /// Starts the server on a folder that an earlier run has left, and waits until it is ready.
@@ -153,13 +189,36 @@ impl StartedServer {
         let mut server = Self { options, child };
         let listeners = server.wait_until_ready(before).await?;
         let addresses = server.options.addresses(&listeners)?;
-        let certificate = server.options.data().join("tls/certificate.pem");
-        let pem = fs::read(&certificate).map_err(|source| TargetError::of_file(certificate.display(), source))?;
-        let trust = Trust::pinned(&pem)?;
+        let trust = server.trust()?;
         let processes = vec![server.child.id()];
         let metrics = listeners.get("admin").cloned();
         let data_folder = std::path::absolute(server.options.data()).ok();
         Ok((server, Target { addresses, trust, names, password, metrics, processes, data_folder }))
+    }
+
+    /// Returns the name of the server.
+    pub fn host(&self) -> String {
+        self.options.host()
+    }
+
+    /// Returns the certificate that the server has now.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn trust(&self) -> Result<Trust, TargetError> {
+        let certificate = self.options.data().join("tls/certificate.pem");
+        let pem = fs::read(&certificate).map_err(|source| TargetError::of_file(certificate.display(), source))?;
+        Ok(Trust::pinned(&pem)?)
+    }
+
+    /// Runs a command of the program on the data of the server, and returns its output.
+    ///
+    /// # Errors
+    ///
+    /// If the command fails.
+    pub fn run(&self, words: &[&str]) -> Result<String, TargetError> {
+        self.options.run(words)
     }
 
     /// Returns the effective configuration, as the program prints it.
@@ -244,19 +303,20 @@ impl Drop for StartedServer {
 }
 
 /// A folder that this process has created. It is deleted when this is dropped, unless it is kept.
-struct CreatedFolder {
+pub(super) struct CreatedFolder {
     path: PathBuf,
     is_kept: bool,
 }
 
 impl CreatedFolder {
     /// Creates a folder that does not exist yet.
-    fn create(path: &Path) -> io::Result<Self> {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(false).mode(0o700).create(path)?;
         Ok(Self { path: path.to_owned(), is_kept: false })
     }
 
-    fn keep(mut self) {
+    /// Leaves the folder.
+    pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
 }
@@ -294,6 +354,14 @@ impl ServerOptions {
         self.folder.join("data")
     }
 
+    /// Returns the name of the server.
+    fn host(&self) -> String {
+        match self.share.number() {
+            1 => "mx.bench.test".to_owned(),
+            number => format!("mx{number}.bench.test"),
+        }
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.join("server.log")
     }
@@ -301,7 +369,8 @@ impl ServerOptions {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--data").arg(self.data());
-        let own = SETTINGS.iter().map(|setting| (*setting).to_owned());
+        let own = SETTINGS.iter().chain(if self.share.is_alone() { ALONE } else { IN_DOMAIN });
+        let own = own.map(|setting| (*setting).to_owned()).chain([format!("server.name={}", self.host())]);
         for setting in own.chain(self.listeners()).chain(self.settings.iter().cloned()) {
             command.args(["--set", &setting]);
         }
@@ -372,14 +441,14 @@ impl ServerOptions {
     fn read_people(&self, names: &UserNames) -> Result<String, TargetError> {
         let file = self.people();
         let table = fs::read_to_string(&file).map_err(|source| TargetError::of_file(file.display(), source))?;
-        let reason = || format!("it does not have the user {}", names.address(self.users));
-        password_of(&table, &names.address(self.users))
+        let last = names.address(self.share.users(self.users).last().unwrap_or(self.users));
+        let reason = || format!("it does not have the user {last}");
+        password_of(&table, &last)
             .ok_or_else(|| TargetError::Contents { file: file.display().to_string(), reason: reason() })
     }
 
-    /// Adds the domain and the users. The file with their password can be read by its owner only.
+    /// Adds the people of this server. The file with the password of the users can be read by its owner only.
     fn create_people(&self, names: &UserNames, password: &str) -> Result<(), TargetError> {
-        self.run(&["domain", "add", names.domain()])?;
         let file = self.people();
         let failed = |source| TargetError::of_file(file.display(), source);
         write_private(&file, &self.people_table(names, password)).map_err(failed)?;
@@ -395,7 +464,7 @@ impl ServerOptions {
             format!("{},{},{password}\n", names.address(number), person.name)
         };
         let last = self.users.max(self.people);
-        "address,name,password\n".to_owned() + &(1..=last).map(line).collect::<String>()
+        "address,name,password\n".to_owned() + &self.share.users(last).map(line).collect::<String>()
     }
 }
 
@@ -455,6 +524,7 @@ mod tests {
             seed: 1,
             door,
             cores: None,
+            share: ServerShare::ALONE,
         }
     }
 
@@ -487,6 +557,40 @@ mod tests {
             &[Protocol::Native, Protocol::Lmtp, Protocol::Submission, pop3],
         );
         check(Door::Jmap, &["https"], &[Protocol::Native, Protocol::Jmap]);
+    }
+
+    #[test]
+    fn only_servers_of_a_domain_send_mail_to_others() {
+        let check = |share: ServerShare, expected: &[&str]| {
+            let options = ServerOptions { share, ..options(Path::new("/run"), Door::Native) };
+            let words: Vec<_> = options.command(&["serve"]).get_args().map(|word| word.to_owned()).collect();
+            let settings = words.iter().filter_map(|word| word.to_str());
+            let found = settings.filter(|word| word.starts_with("router.") || word.starts_with("server.name"));
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        };
+        check(ServerShare::ALONE, &["router.outbound=false", "server.name=mx.bench.test"]);
+        let names = ["server.name=mx.bench.test", "server.name=mx2.bench.test"];
+        for (share, name) in ServerShare::all(2).zip(names) {
+            check(share, &["router.outbound=true", "router.smart_host=127.0.0.1:1", name]);
+        }
+    }
+
+    #[test]
+    fn a_server_has_the_people_of_its_share() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
+        let of_share = |share| ServerOptions { share, users: 3, people: 4, ..options(folder.path(), Door::Native) };
+        let [first, second] = ServerShare::all(2).map(of_share).collect::<Vec<_>>().try_into().expect("two");
+        let addresses = |options: &ServerOptions| -> Vec<String> {
+            let table = options.people_table(&names, "secret");
+            table.lines().skip(1).filter_map(|line| Some(line.split_once(',')?.0.to_owned())).collect()
+        };
+        assert_eq!(addresses(&first), ["mail1@bench.test", "mail3@bench.test"]);
+        assert_eq!(addresses(&second), ["mail2@bench.test", "mail4@bench.test"]);
+        fs::write(second.people(), second.people_table(&names, "secret")).expect("the file can be written");
+        assert_eq!(second.read_people(&names).expect("its user"), "secret");
+        let missing = first.read_people(&names).expect_err("the file has the users of the second server").to_string();
+        assert!(missing.ends_with("it does not have the user mail3@bench.test"), "{missing}");
     }
 
     #[test]
@@ -540,6 +644,7 @@ mod tests {
             seed: 1,
             door: Door::Native,
             cores: None,
+            share: ServerShare::ALONE,
         };
         tokio::select! {
             biased;

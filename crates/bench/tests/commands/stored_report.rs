@@ -239,6 +239,7 @@ fn run() -> Run {
         speedup: 1.0,
         closed: false,
         door: "native".to_owned(),
+        servers: 1,
         parts: 1,
         transactions_version: 1,
     }

@@ -16,6 +16,7 @@ pub(super) fn differences(baseline: &Report, new: &Report) -> Vec<String> {
     found.extend(both("speed-up", speedup(baseline), speedup(new)));
     found.extend(both("pace", pace(baseline), pace(new)));
     found.extend(both("users per connection", connection(baseline), connection(new)));
+    found.extend(both("servers", baseline.run.servers.to_string(), new.run.servers.to_string()));
     found.extend(both("population", population(baseline), population(new)));
     found.extend(both("left out", left_out(baseline), left_out(new)));
     let machines = machine(&baseline.machine).into_iter().zip(machine(&new.machine));

@@ -23,6 +23,7 @@ use crate::record::log::HistogramLog;
 use crate::record::recorder::Recorder;
 use crate::report::markdown;
 use crate::report::samples::SampleValue;
+use crate::target::metrics::Metrics;
 use crate::target::process::Processes;
 use crate::workload::rates::step_transactions;
 use crate::workload::shipped;
@@ -266,6 +267,24 @@ async fn the_report_has_the_format_of_its_schema() {
     damaged.as_object_mut().expect("an object").remove("driver");
     let violations = schema_violations(&damaged);
     assert_eq!(violations.len(), 4, "the check finds violations: {violations:#?}");
+}
+
+#[test]
+fn calls_between_servers_are_not_those_of_users() {
+    let page = "doublet_native_calls_total 100\ndoublet_http_requests_total 70\n\
+                doublet_pool_jobs_total{protocol=\"router\",command=\"read\"} 9\n";
+    let counters = ServerCounters::of_metrics(&Metrics::of_text(page));
+    let calls = |counter, servers| user_calls(&counters, counter, servers);
+    assert_eq!([1, 2].map(|servers| calls(ServerCounter::NativeCalls, servers)), [Some(100.0), Some(91.0)]);
+    assert_eq!(calls(ServerCounter::HttpRequests, 2), Some(70.0));
+    assert_eq!(calls(ServerCounter::Jobs, 2), None);
+}
+
+#[test]
+fn the_title_names_the_servers() {
+    let options = RunOptions { users: Some(vec![4]), servers: 2, ..RunOptions::default() };
+    let run = prepare(&shipped::load("n8mail").expect("shipped"), options).expect("it can be played");
+    assert_eq!(title(&run), "N8Mail, 4 users, 2 servers");
 }
 
 /// Returns where a report differs from its schema.

@@ -104,6 +104,42 @@ fn what_cannot_be_played_is_refused_with_the_reason() {
 }
 
 #[test]
+fn users_are_divided_between_servers() {
+    let run = |servers: u64| {
+        let prepared = prepared("n8mail", |options| {
+            options.users = Some(vec![6]);
+            options.masters = Some(2);
+            options.servers = servers;
+        });
+        prepared.expect("it can be played")
+    };
+    assert_eq!((run(1).recipe().servers, run(2).recipe().servers), (1, 2));
+    assert!(run(2).has_population_of(&run(2)) && !run(2).has_population_of(&run(1)));
+}
+
+#[test]
+fn what_several_servers_cannot_have_is_refused() {
+    let check = |workload: &str, change: fn(&mut RunOptions), expected: &str| {
+        let refusal = refusal(workload, |options| {
+            options.servers = 2;
+            change(options);
+        });
+        assert_eq!(refusal, format!("--servers: {expected}"));
+    };
+    check("n8mail", |options| options.servers = 9, "not a number from 1 to 8");
+    check("n8mail", |options| options.users = Some(vec![1]), "1 users cannot be divided between 2 servers");
+    check("shareddatabase", |_| {}, "the workload has databases besides mail files, which are on one server");
+    check("n8mail", |options| options.parts = 2, "a run of several parts has one server");
+    let shared = "users of different servers share no connection (--users-per-connection)";
+    check("n8mail", |options| options.users_per_connection = 2, shared);
+    let refusal = refusal("n8mail", |options| {
+        options.servers = 2;
+        options.masters = Some(3);
+    });
+    assert_eq!(refusal, "--masters: not a multiple of --servers, because a server copies its own mail files");
+}
+
+#[test]
 fn verbs_that_the_target_does_not_have_are_left_out() {
     let run = prepared("n8mail", |_| {}).expect("it can be played");
     let missing = [(Verb::Lookup, "no principals"), (Verb::Invite, "left out already"), (Verb::Pull, "not used")];
