@@ -4,8 +4,9 @@ The messages of N8Mail have up to three recipients besides the sender, so fewer 
 
 Each workload in the folder `workloads` is played for whole cycles: the least common multiple of the `every` of its
 steps. The steps of the report must be exactly those that the file promises, by class and verb, and none may fail. Of
-N8Mail, the messages of an hour are counted too, and after the run the documents in the mail files. R6IMAP is also
-played over POP3. Workloads of doors that do not exist must be refused with the reason.
+N8Mail, the messages of an hour are counted too, and after the run the documents in the mail files; it is also played
+with users of two servers, between which mail is sent. R6IMAP is also played over POP3. Workloads of doors that do not
+exist must be refused with the reason.
 """
 
 import concurrent.futures
@@ -30,8 +31,8 @@ REFUSED_EXIT_CODE = 5
 STATES = ("valid", "overloaded", "not valid")
 # The workloads that this version refuses, with the reason. All others are played.
 REFUSED = {"dwa8": "the door full does not exist yet", "dwa85": "the door full does not exist yet"}
-# Workloads that are also played through another door, by the name of this form.
-OTHER_DOORS = {"r6imap-pop3": ("r6imap", "pop3")}
+# Workloads that are also played with other options, by the name of this form.
+OTHER_FORMS = {"r6imap-pop3": ("r6imap", ["--door", "pop3"]), "n8mail-2": ("n8mail", ["--servers", "2"])}
 # Iterations of workloads without a timetable.
 UNPACED_ITERATIONS = 3
 # Parameters of workloads that would take too long: names of a directory that is as large as that of the article.
@@ -56,7 +57,7 @@ def run(program, only):
 def _run_all(program, folder, only):
     """Plays the workloads in a folder. Returns the numbers of those that passed and failed."""
     driver = os.path.join(os.path.dirname(os.path.abspath(program)), "doublet-bench")
-    names = sorted(name.removesuffix(".toml") for name in os.listdir(f"{ROOT}/workloads")) + sorted(OTHER_DOORS)
+    names = sorted(name.removesuffix(".toml") for name in os.listdir(f"{ROOT}/workloads")) + sorted(OTHER_FORMS)
     names = [name for name in names if not only or name == only]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = list(pool.map(lambda name: _outcome(program, driver, folder, name), names))
@@ -105,16 +106,15 @@ def _play(program, driver, folder, name, workload):
     attachments = sum(steps["due"] for steps in report["whole_run"] if steps["verb"] == "read_attachment")
     if name in ATTACHMENT_WORKLOADS and not attachments:
         return "no attachment was read"
-    return _check_mail(program, _place(folder, name), counts, iterations) if name == "n8mail" else None
+    return _check_mail(program, _place(folder, name), counts, iterations) if _workload(name) == "n8mail" else None
 
 
 def _run(driver, program, folder, name, iterations, measure):
     """Runs the driver."""
     place = _place(folder, name)
     os.mkdir(place)
-    door = ["--door", OTHER_DOORS[name][1]] if name in OTHER_DOORS else []
-    door += [word for parameter in SET_OF.get(name, []) for word in ("--set", parameter)]
-    words = [driver, "run", _workload(name), *door, "--users", str(_users(name)), "--speedup", str(SPEEDUP), "--documents", str(DOCUMENTS),
+    set_words = [word for parameter in SET_OF.get(name, []) for word in ("--set", parameter)]
+    words = [driver, "run", _workload(name), *_options(name), *set_words, "--users", str(_users(name)), "--speedup", str(SPEEDUP), "--documents", str(DOCUMENTS),
              "--database-documents", str(DATABASE_DOCUMENTS), "--size-scale", "0.01", "--iterations", str(iterations), "--measure", measure,
              "--server", program, "--server-set", "full_text.delay=0s", "--folder", place, "--out", place, "--keep"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver_process:
@@ -130,7 +130,12 @@ def _run(driver, program, folder, name, iterations, measure):
 
 def _workload(name):
     """Returns the workload of a name."""
-    return OTHER_DOORS.get(name, (name,))[0]
+    return OTHER_FORMS.get(name, (name, []))[0]
+
+
+def _options(name):
+    """Returns the options of a form of a workload."""
+    return OTHER_FORMS.get(name, (name, []))[1]
 
 
 def _place(folder, name):
@@ -182,9 +187,11 @@ def _check_mail(program, place, counts, iterations):
         return f"{sent} sent and {read} read a user and hour"
     # Each iteration sends to one recipient, and each second one to three, and answers one. A copy of each is saved.
     received = 12 * hours
-    data = next(f"{place}/{entry}/data" for entry in os.listdir(place) if entry.startswith("doublet-bench-"))
+    kept = next(f"{place}/{entry}" for entry in os.listdir(place) if entry.startswith("doublet-bench-"))
+    servers = sorted(f"{kept}/{entry}" for entry in os.listdir(kept) if entry.startswith("server-")) or [kept]
     expected = USERS * DOCUMENTS + done["send"] + done["reply"] + received + done["appointment"] - done["delete"]
-    found = sum(_documents(program, data, f"mail/mail{user}.nsf") for user in range(1, USERS + 1))
+    data = {user: f"{servers[(user - 1) % len(servers)]}/data" for user in range(1, USERS + 1)}
+    found = sum(_documents(program, data[user], f"mail/mail{user}.nsf") for user in data)
     return None if found == expected else f"the mail files have {found} documents, not {expected}"
 
 
