@@ -1,7 +1,7 @@
 //! Reports of runs (docs/notesbench.md, "Report").
 //!
-//! [`verdict`] determines what the figures are worth, and [`model`] is the report as it is stored. [`population`] says
-//! for people what the mail files had. [`markdown`] shows
+//! [`verdict`] determines what the figures are worth, and [`model`] is the report as it is stored. [`validity`] says
+//! of which levels the figures stand, and [`population`] for people what the mail files had. [`markdown`] shows
 //! it to people, and [`html`] with the [`published`] rows of the articles and [`curves`]. [`samples`] is the file of
 //! the samples, [`directory`] writes all of them, and [`stored`] reads them again.
 
@@ -14,4 +14,5 @@ pub mod population;
 pub mod published;
 pub mod samples;
 pub mod stored;
+pub mod validity;
 pub mod verdict;

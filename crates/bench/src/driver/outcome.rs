@@ -88,6 +88,8 @@ pub struct PartFigures {
     pub lateness: Vec<PartLateness>,
     /// The largest share of the cores of a machine that the parts on it have used, in a measured interval.
     pub processor_share: Option<ProcessorShare>,
+    /// The same by level, from level 1. Empty if a share is not known.
+    pub level_shares: Vec<Option<f64>>,
 }
 
 /// The cores that driver and server may use.
@@ -106,9 +108,14 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     let cores = facts.cores;
     let borders = &facts.record.borders;
     let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
-    let own_share =
-        || ProcessorShare::of_all(measured().filter_map(|interval| driver_share(borders, interval, cores.driver)));
+    let share = |level: &LevelOutcome| driver_share(borders, level.times.measured.as_ref()?, cores.driver);
+    let own_share = || ProcessorShare::of_all(outcome.levels.iter().filter_map(share));
+    let own_level_shares = || outcome.levels.iter().map(|level| share(level).transpose()).collect::<Result<_, _>>();
     let processor_share = facts.parts.processor_share.clone().unwrap_or_else(own_share);
+    let level_shares = match facts.parts.processor_share {
+        Some(_) => facts.parts.level_shares.clone(),
+        None => own_level_shares().unwrap_or_default(),
+    };
     let calls = Calls {
         driver: (1..)
             .zip(&outcome.levels)
@@ -123,6 +130,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         clock_difference: facts.parts.clock_difference,
         lateness: facts.parts.lateness.clone(),
         processor_share: processor_share.clone(),
+        level_shares,
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
         server_calls: calls.server,

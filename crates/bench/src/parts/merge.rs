@@ -287,6 +287,12 @@ fn incomplete(records: &[PartRecord], missing: Vec<IncompletePart>) -> Vec<Incom
 
 fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads) -> RunFacts {
     let own = &records[0];
+    let shares = processor_shares(records);
+    let level_share = |number: usize| {
+        let of_level = shares.iter().flatten().filter(|share| share.level == number);
+        of_level.map(|share| share.used).reduce(f64::max)
+    };
+    let level_shares = (0..own.levels.len()).map(level_share);
     RunFacts {
         started: own.started(),
         command: own.command.clone(),
@@ -308,7 +314,11 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
             incomplete: incomplete(records, missing),
             lateness: Vec::new(),
             clock_difference: own.clock_difference,
-            processor_share: Some(processor_share(records)),
+            level_shares: if shares.is_ok() { level_shares.collect() } else { Vec::new() },
+            processor_share: Some(match &shares {
+                Ok(shares) => ProcessorShare::of_all(shares.iter().map(|share| Ok::<_, &str>(share.used))),
+                Err(reason) => ProcessorShare::Unknown(reason.clone()),
+            }),
         },
     }
 }
@@ -341,19 +351,25 @@ fn merged_border(own: &BorderRecord, others: &[PartRecord]) -> BorderRecord {
     sum
 }
 
-/// Returns the largest share of the cores of a machine that the parts on it have used in a measured interval. It is not
-/// known if that of a part is not.
-fn processor_share(records: &[PartRecord]) -> ProcessorShare {
+/// The share of the cores of a machine that the parts on it have used in the measured interval of a level.
+struct MachineShare {
+    /// The number of the level, from 0.
+    level: usize,
+    used: f64,
+}
+
+/// Returns the shares of all machines and levels, or why that of a part is not known.
+fn processor_shares(records: &[PartRecord]) -> Result<Vec<MachineShare>, String> {
     let mut shares: BTreeMap<(usize, &str), f64> = BTreeMap::new();
     for record in records {
         for (number, level) in record.levels.iter().enumerate() {
             let Some(measured) = measured(level) else { continue };
             match driver_share(&record.borders, measured, record.cores.driver) {
                 Some(Ok(share)) => *shares.entry((number, &record.machine_id)).or_insert(0.0) += share,
-                Some(Err(reason)) => return ProcessorShare::Unknown(format!("part {}: {reason}", record.part)),
+                Some(Err(reason)) => return Err(format!("part {}: {reason}", record.part)),
                 None => {}
             }
         }
     }
-    ProcessorShare::of_all(shares.into_values().map(Ok::<_, &str>))
+    Ok(shares.into_iter().map(|((level, _), used)| MachineShare { level, used }).collect())
 }

@@ -363,11 +363,13 @@ fn a_part_that_was_not_observed_may_have_used_its_cores() {
             })
         };
         let parts = vec![stored(1, used_us[0]), stored(2, used_us[1])];
-        merge::merge(parts, &run(1).labels, &log).expect("parts of one run").facts.parts.processor_share
+        let parts = merge::merge(parts, &run(1).labels, &log).expect("parts of one run").facts.parts;
+        (parts.processor_share, parts.level_shares)
     };
-    assert_eq!(share([Some(250_000), Some(500_000)]), Some(ProcessorShare::Known(0.375)), "both are on one machine");
+    let known = (Some(ProcessorShare::Known(0.375)), vec![Some(0.375)]);
+    assert_eq!(share([Some(250_000), Some(500_000)]), known, "both are on one machine");
     let unknown = "part 2: the system does not tell it (/proc/PID/stat)".to_owned();
-    assert_eq!(share([Some(250_000), None]), Some(ProcessorShare::Unknown(unknown)));
+    assert_eq!(share([Some(250_000), None]), (Some(ProcessorShare::Unknown(unknown)), Vec::new()));
 }
 
 #[test]

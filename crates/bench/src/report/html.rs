@@ -11,7 +11,7 @@ use super::curves::Curve;
 use super::model::{Databases, Headline, Report, Times};
 use super::population;
 use super::samples::SampleValue;
-use super::verdict::State;
+use super::validity::reason_against;
 use crate::workload::units::format_integer;
 use page::{Cell, Page};
 
@@ -70,27 +70,25 @@ fn headline(page: &mut Page, report: &Report) {
 fn headline_row(report: &Report, level: &Headline) -> Vec<Cell> {
     let mut row = vec![
         Cell::Number(level.users.to_string()),
-        judged(report, format!("{:.1}", level.notesmark)),
+        judged(report, level.users, format!("{:.1}", level.notesmark)),
         Cell::Number(level.notesmark_promised.map_or_else(none, |promised| format!("{promised:.1}"))),
     ];
     let mean = level.response.as_ref().map_or_else(none, |response| {
         let spread = response.spread.map(|share| format!(" ± {:.1} %", share * 100.0)).unwrap_or_default();
         format!("{}{spread}", millis(response.mean_us))
     });
-    row.push(judged(report, mean));
+    row.push(judged(report, level.users, mean));
     row.extend(percentiles(level.response.as_ref()));
     row.extend([level.steps_due, level.steps_ended, level.errors].map(|count| Cell::Number(format_integer(count))));
     row
 }
 
-/// Returns a figure, struck out with the reason if the run is not valid.
-fn judged(report: &Report, figure: String) -> Cell {
-    let stands = [State::Valid, State::Overloaded].iter().any(|state| state.name() == report.state.name);
-    if stands {
-        return Cell::Number(figure);
+/// Returns a figure of a level, struck out with the reason if the figures of the level do not stand.
+fn judged(report: &Report, users: u64, figure: String) -> Cell {
+    match reason_against(report, users) {
+        Some(reason) => Cell::Struck(figure, reason.to_owned()),
+        None => Cell::Number(figure),
     }
-    let reason = report.state.reasons.first().map_or(report.state.name.as_str(), |reason| reason.text.as_str());
-    Cell::Struck(figure, reason.to_owned())
 }
 
 fn percentiles(times: Option<&Times>) -> [Cell; 4] {

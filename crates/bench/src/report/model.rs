@@ -86,6 +86,9 @@ pub struct Remark {
     /// The limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
+    /// The users of the level that it concerns, if it does not concern all levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<u64>,
 }
 
 /// What was run.
@@ -518,8 +521,8 @@ impl State {
 
 impl Remark {
     fn of_verdict(remark: &verdict::Remark) -> Self {
-        let verdict::Remark { rule, text, value, limit } = remark.clone();
-        Self { rule: rule.to_owned(), text, value, limit }
+        let verdict::Remark { rule, text, value, limit, users } = remark.clone();
+        Self { rule: rule.to_owned(), text, value, limit, users }
     }
 }
 

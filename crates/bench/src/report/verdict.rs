@@ -31,6 +31,8 @@ pub const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_millis(5);
 const REASON_BYTES_MAX: usize = 500;
 /// The load of a core before the run.
 pub const LOAD_BEFORE_MAX: f64 = 0.5;
+/// The rule of the state *overloaded*, with which figures stand.
+pub const ENDED_RULE: &str = "ended";
 
 /// The state of a run, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +102,18 @@ pub struct Remark {
     pub value: Option<f64>,
     /// The limit. Times are in microseconds.
     pub limit: Option<f64>,
+    /// The users of the level that it concerns. `None` if it concerns all levels, or if the run has only one.
+    pub users: Option<u64>,
+}
+
+impl Remark {
+    /// Adds the level that the remark concerns, if the run has several.
+    fn of_level(self, users: Option<u64>) -> Self {
+        match users {
+            Some(of_level) => Self { text: format!("{of_level} users: {}", self.text), users, ..self },
+            None => self,
+        }
+    }
 }
 
 /// The state of a run with all reasons.
@@ -114,8 +128,10 @@ pub struct Verdict {
 }
 
 /// The figures of the measured interval of a level.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LevelFigures {
+    /// The users of the level, if the run has several levels.
+    pub users: Option<u64>,
     /// Steps that were due.
     pub due: u64,
     /// Those of `due` that ended in the interval.
@@ -126,6 +142,8 @@ pub struct LevelFigures {
     pub skipped: u64,
     /// The lateness of the driver, if there was any: of several parts, that of the worst.
     pub lateness: Option<Lateness>,
+    /// The share of its cores that the driver used, if it is known of each level.
+    pub processor_share: Option<f64>,
 }
 
 /// How late a driver began the steps of a measured interval.
@@ -236,6 +254,8 @@ pub struct DriverFigures {
     pub incomplete: Vec<IncompletePart>,
     /// The share of its cores that the driver used.
     pub processor_share: ProcessorShare,
+    /// The share in the measured interval of each level, from level 1. Empty if one of them is not known.
+    pub level_shares: Vec<Option<f64>>,
     /// The driver has reached its limit of open files.
     pub is_out_of_files: bool,
     /// The lateness of each part, if there are several.
@@ -257,6 +277,8 @@ pub struct DriverFigures {
 pub struct RunFigures {
     /// Why the run ended.
     pub end: RunEnd,
+    /// The users of the level in which it ended, if it has several levels.
+    pub end_users: Option<u64>,
     /// The levels that had a measured interval.
     pub levels: Vec<LevelFigures>,
     /// Times that were above the maximum of histograms.
@@ -269,21 +291,25 @@ impl RunFigures {
     /// Collects the figures of a run.
     pub fn of_outcome<W>(outcome: &Outcome<W>, driver: DriverFigures) -> Self {
         let measured = outcome.levels.iter().zip(1_u8..).filter(|(level, _)| level.times.measured.is_some());
-        let levels = measured.map(|(_, number)| {
+        let has_several_levels = outcome.levels.len() > 1;
+        let levels = measured.map(|(level, number)| {
             let phase = Phase::Measured(number);
             let counts = outcome.recording.counts.sum(phase);
             let alone = || Some(Lateness { p99: p99(&lateness(&outcome.recording.histograms, phase))?, part: None });
             let of_parts = driver.lateness.iter().rev().filter_map(|part| part.of_level(number));
             LevelFigures {
+                users: has_several_levels.then_some(level.users),
                 due: counts.due,
                 ended: counts.ended,
                 failed: counts.failed,
                 skipped: counts.skipped,
                 lateness: if driver.lateness.is_empty() { alone() } else { of_parts.max_by_key(|one| one.p99) },
+                processor_share: driver.level_shares.get(usize::from(number) - 1).copied().flatten(),
             }
         });
         let levels = levels.collect();
-        Self { end: outcome.end, levels, cut: outcome.recording.histograms.cut(), driver }
+        let end_users = outcome.levels.last().filter(|_| has_several_levels).map(|level| level.users);
+        Self { end: outcome.end, end_users, levels, cut: outcome.recording.histograms.cut(), driver }
     }
 }
 
@@ -321,6 +347,7 @@ fn end_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
         RunEnd::ServerEnded => Some(remark("server-ended", "the server ended during the run")),
         RunEnd::BrokenOff => Some(remark("stopped", "the run was stopped")),
     };
+    let of_end = of_end.map(|remark| remark.of_level(figures.end_users));
     reasons.extend(of_end.map(|remark| (State::of_end(figures.end), remark)));
     reasons
 }
@@ -332,6 +359,9 @@ fn level_reasons(level: &LevelFigures) -> Vec<(State, Remark)> {
         let text = format!("{:.2} % of the steps failed", 100.0 * failed);
         reasons.push((State::Failed, limited("errors", text, failed, FAILED_SHARE_MAX)));
     }
+    if let Some(used) = level.processor_share.filter(|used| *used > PROCESSOR_SHARE_MAX) {
+        reasons.push((State::NotValid, processor_remark(used)));
+    }
     if let Some(Lateness { p99, part }) = level.lateness.filter(|lateness| lateness.p99 > LATENESS_P99_MAX) {
         let driver = part.map_or_else(|| "the driver".to_owned(), |part| format!("part {part}"));
         let text = format!("{driver} began 1 % of the steps {:.1} ms late or later", millis(p99));
@@ -341,17 +371,22 @@ fn level_reasons(level: &LevelFigures) -> Vec<(State, Remark)> {
     let ended = 1.0 - share(level.due.saturating_sub(level.ended), level.due);
     if ended < ENDED_SHARE_MIN {
         let text = format!("{:.2} % of the steps due in the measured interval ended in it", 100.0 * ended);
-        reasons.push((State::Overloaded, limited("ended", text, ended, ENDED_SHARE_MIN)));
+        reasons.push((State::Overloaded, limited(ENDED_RULE, text, ended, ENDED_SHARE_MIN)));
     }
-    reasons
+    reasons.into_iter().map(|(state, remark)| (state, remark.of_level(level.users))).collect()
+}
+
+fn processor_remark(used: f64) -> Remark {
+    let text = format!("the driver used {:.0} % of its cores", 100.0 * used);
+    limited("processor", text, used, PROCESSOR_SHARE_MAX)
 }
 
 fn driver_reasons(figures: &RunFigures) -> Vec<(State, Remark)> {
     let mut reasons = Vec::new();
     match &figures.driver.processor_share {
-        ProcessorShare::Known(used) if *used > PROCESSOR_SHARE_MAX => {
-            let text = format!("the driver used {:.0} % of its cores", 100.0 * used);
-            reasons.push((State::NotValid, limited("processor", text, *used, PROCESSOR_SHARE_MAX)));
+        // If the shares of the levels are known, each level has its own reason.
+        ProcessorShare::Known(used) if *used > PROCESSOR_SHARE_MAX && figures.driver.level_shares.is_empty() => {
+            reasons.push((State::NotValid, processor_remark(*used)));
         }
         // Without the end of the measured interval, the run has a worse state.
         ProcessorShare::Unknown(reason) if !figures.levels.is_empty() && figures.end < RunEnd::ServerEnded => {
@@ -384,7 +419,7 @@ fn warnings(figures: &RunFigures) -> Vec<Remark> {
         let skipped = share(level.skipped, level.due);
         if skipped > SKIPPED_SHARE_MAX {
             let text = format!("{:.2} % of the steps were skipped for want of a document", 100.0 * skipped);
-            warnings.push(limited("skipped", text, skipped, SKIPPED_SHARE_MAX));
+            warnings.push(limited("skipped", text, skipped, SKIPPED_SHARE_MAX).of_level(level.users));
         }
     }
     if let Some(difference) = driver.clock_difference.filter(|difference| *difference > CLOCK_DIFFERENCE_MAX) {
@@ -415,9 +450,9 @@ fn millis(time: Duration) -> f64 {
 }
 
 fn remark(rule: &'static str, text: impl Into<String>) -> Remark {
-    Remark { rule, text: text.into(), value: None, limit: None }
+    Remark { rule, text: text.into(), value: None, limit: None, users: None }
 }
 
 fn limited(rule: &'static str, text: String, value: f64, limit: f64) -> Remark {
-    Remark { rule, text, value: Some(value), limit: Some(limit) }
+    Remark { rule, text, value: Some(value), limit: Some(limit), users: None }
 }

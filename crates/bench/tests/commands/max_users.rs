@@ -25,7 +25,7 @@ fn judge(report: &Report, samples: &[SampleValue]) -> Level {
 }
 
 fn reason(rule: &str, text: &str) -> Remark {
-    Remark { rule: rule.to_owned(), text: text.to_owned(), value: None, limit: None }
+    Remark { rule: rule.to_owned(), text: text.to_owned(), value: None, limit: None, users: None }
 }
 
 fn end_with(report: &mut Report, state: &str, rule: &str) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bench::report::model::Report;
+use bench::report::model::{Remark, Report};
 use expect_test::expect_file;
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -134,18 +134,40 @@ fn figures_that_are_not_valid_are_struck_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = Figures::default().write(folder.path(), "a", |report: &mut Report| {
         report.state.name = "not valid".to_owned();
-        report.state.reasons = vec![bench::report::model::Remark {
-            rule: "lateness".to_owned(),
-            text: "the driver began 1 % of the steps 9.0 ms late or later".to_owned(),
-            value: Some(9_000.0),
-            limit: Some(5_000.0),
-        }];
+        report.state.reasons = vec![remark("lateness", "the driver began 1 % of the steps 9.0 ms late or later", None)];
     });
     let [html, _] = pages(&path);
     let struck = "<td class=\"n\"><s>120.0</s> (the driver began 1 % of the steps 9.0 ms late or later)</td>";
     assert!(html.contains(struck), "{html}");
     let steady = Figures::default().write(folder.path(), "b", |report: &mut Report| report.headline = None);
     assert!(pages(&steady)[0].contains("There is no headline figure"));
+}
+
+fn remark(rule: &str, text: &str, users: Option<u64>) -> Remark {
+    Remark { rule: rule.to_owned(), text: text.to_owned(), value: None, limit: None, users }
+}
+
+/// Returns the cells with the NotesMark of both levels in the headline of a failed run with these reasons.
+fn notesmarks(reasons: Vec<Remark>) -> [String; 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures { levels: 2, ..Figures::default() }.write(folder.path(), "a", |report: &mut Report| {
+        report.state.name = "failed".to_owned();
+        report.state.reasons = reasons;
+    });
+    let [html, _] = pages(&path);
+    let rows = parse(&html).rows;
+    let mut levels = rows.into_iter().filter(|row| row.len() == 11);
+    [(); 2].map(|()| levels.next().expect("two levels").swap_remove(1))
+}
+
+#[test]
+fn figures_are_struck_out_for_the_reasons_of_their_level() {
+    let errors = || remark("errors", "20 users: 2 % failed", Some(20));
+    let struck = "240.0 (20 users: 2 % failed)";
+    assert_eq!(notesmarks(vec![errors()]), ["120.0", struck]);
+    assert_eq!(notesmarks(vec![errors(), remark("ended", "10 users: 98 % ended", Some(10))]), ["120.0", struck]);
+    assert_eq!(notesmarks(vec![errors(), remark("cut", "cut", None)]), ["120.0 (cut)", struck]);
+    assert_eq!(notesmarks(Vec::new()), ["120.0 (failed)", "240.0 (failed)"]);
 }
 
 /// With UPDATE_EXPECT=1 the stored pages are written again.

@@ -1,4 +1,5 @@
-//! Small stored reports: a run of N8Mail with 10 users, measured for two minutes, with two verbs.
+//! Small stored reports: a run of N8Mail with 10 users, measured for two minutes, with two verbs. Each further level
+//! has 10 users more, and figures that are as many times those of the first level.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +14,12 @@ use bench::report::model::*;
 use bench::report::published;
 use bench::report::samples::{self, SampleValue};
 
-/// The samples of a run: 3 before the measured interval, 12 in it, and one after it.
+/// The samples of a level: 3 before the measured interval, 12 in it, and one after it.
 const SAMPLES: u64 = 16;
 const SAMPLE_US: u64 = 10_000_000;
-const START_US: u64 = 3 * SAMPLE_US;
-const END_US: u64 = 15 * SAMPLE_US;
+const MEASURED: std::ops::Range<u64> = 3..15;
+/// The users of the first level, and those that join with a further one.
+const USERS: u64 = 10;
 const VERBS: [&str; 2] = ["read", "delete"];
 
 /// What differs between the stored reports of a test.
@@ -33,11 +35,13 @@ pub struct Figures {
     pub transactions: u64,
     /// The directory has `samples.csv`.
     pub has_samples: bool,
+    /// The levels.
+    pub levels: u8,
 }
 
 impl Default for Figures {
     fn default() -> Self {
-        Self { read_us: 1_000, delete_samples: 12, processor: 40.0, transactions: 20, has_samples: true }
+        Self { read_us: 1_000, delete_samples: 12, processor: 40.0, transactions: 20, has_samples: true, levels: 1 }
     }
 }
 
@@ -60,29 +64,35 @@ impl Figures {
 
     /// Returns the response of a verb in a sample, if it was performed there.
     fn response_us(&self, verb: &str, sample: u64) -> Option<u64> {
-        let is_measured = (3..15).contains(&sample);
-        let is_deleted = sample < 3 + self.delete_samples;
+        let number = level_of(sample);
+        let is_deleted = sample % SAMPLES < MEASURED.start + self.delete_samples;
+        let read_us = number * self.read_us;
         match verb {
-            "read" => Some(if sample.is_multiple_of(2) { self.read_us + 10 } else { self.read_us - 10 }),
-            "delete" => (is_measured && is_deleted).then_some(500),
+            "read" => Some(if sample.is_multiple_of(2) { read_us + 10 } else { read_us - 10 }),
+            "delete" => (is_measured(sample) && is_deleted).then_some(number * 500),
             _ => None,
         }
     }
 
-    fn times(&self, verb: &str) -> TimeHistogram {
+    fn times(&self, verb: &str, level: u8) -> TimeHistogram {
         let mut times = TimeHistogram::default();
-        for response_us in (3..15).filter_map(|sample| self.response_us(verb, sample)) {
+        for response_us in measured(level).filter_map(|sample| self.response_us(verb, sample)) {
             times.record(Duration::from_micros(response_us));
         }
         times
+    }
+
+    fn all_samples(&self) -> std::ops::Range<u64> {
+        0..SAMPLES * u64::from(self.levels)
     }
 
     fn log(&self) -> Vec<u8> {
         let verbs = VERBS.map(str::to_owned).to_vec();
         let labels = Labels { verbs, classes: vec!["users".to_owned()] };
         let mut log = HistogramLog::begin(Vec::new(), labels).expect("memory can be written");
-        for sample in 0..SAMPLES {
-            let phase = if (3..15).contains(&sample) { Phase::Measured(1) } else { Phase::Other };
+        for sample in self.all_samples() {
+            let level = u8::try_from(level_of(sample)).expect("few levels");
+            let phase = if is_measured(sample) { Phase::Measured(level) } else { Phase::Other };
             let mut set = HistogramSet::default();
             for (index, verb) in (0..).zip(VERBS) {
                 let action = Action { verb: VerbIndex(index), class: ClassIndex(0) };
@@ -100,7 +110,8 @@ impl Figures {
     }
 
     fn processor(&self, sample: u64) -> f64 {
-        if sample.is_multiple_of(2) { self.processor + 2.0 } else { self.processor - 2.0 }
+        let processor = self.processor * level_of(sample) as f64;
+        if sample.is_multiple_of(2) { processor + 2.0 } else { processor - 2.0 }
     }
 
     fn samples(&self) -> Vec<SampleValue> {
@@ -109,41 +120,22 @@ impl Figures {
             resource: "processor_percent_busy".to_owned(),
             value: self.processor(sample),
         };
-        (0..SAMPLES).map(value).collect()
+        self.all_samples().map(value).collect()
     }
 
     /// Returns the report.
     pub fn report(&self) -> Report {
-        let mut all = self.times("read");
-        all.add(&self.times("delete"));
-        let verbs = VERBS.map(|verb| self.verb(verb));
+        let levels = || 1..=self.levels;
+        let verbs = levels().flat_map(|level| VERBS.map(|verb| self.verb(verb, level)));
         Report {
             format: FORMAT,
             state: State { name: "valid".to_owned(), reasons: Vec::new(), warnings: Vec::new() },
             title: "N8Mail, 10 users, 20 documents instead of 3000".to_owned(),
-            run: run(),
+            run: Run { users: levels().map(users).collect(), ..run() },
             workload: workload(),
-            phases: vec![Phases {
-                users: 10,
-                ramp_up_end_us: Some(SAMPLE_US),
-                steady_us: Some(START_US),
-                measure_start_us: Some(START_US),
-                measure_end_us: Some(END_US),
-                end_us: Some(END_US + SAMPLE_US),
-            }],
-            headline: Some(vec![Headline {
-                users: 10,
-                users_connected_max: 10,
-                figure: "NotesMark (partial)".to_owned(),
-                notesmark: self.transactions as f64 * 6.0,
-                notesmark_promised: Some(121.5),
-                transactions_without_call: 0.125,
-                response: Times::of_histogram(&all),
-                errors: 1,
-                steps_due: all.count() + 1,
-                steps_ended: all.count(),
-            }]),
-            verbs: verbs.to_vec(),
+            phases: levels().map(phases).collect(),
+            headline: Some(levels().map(|level| self.headline(level)).collect()),
+            verbs: verbs.collect(),
             whole_run: Vec::new(),
             left_out: vec![LeftOut {
                 name: "invite".to_owned(),
@@ -161,7 +153,7 @@ impl Figures {
             driver: driver(),
             server: self.server(),
             published: published::rows("N8Mail"),
-            samples: (0..SAMPLES).map(|sample| self.sample(sample)).collect(),
+            samples: self.all_samples().map(|sample| self.sample(sample)).collect(),
             population: Population {
                 seed: 1,
                 people: 10,
@@ -178,10 +170,27 @@ impl Figures {
         }
     }
 
-    fn verb(&self, verb: &str) -> VerbFigures {
-        let times = self.times(verb);
+    fn headline(&self, level: u8) -> Headline {
+        let mut all = self.times("read", level);
+        all.add(&self.times("delete", level));
+        Headline {
+            users: users(level),
+            users_connected_max: users(level),
+            figure: "NotesMark (partial)".to_owned(),
+            notesmark: self.transactions as f64 * 6.0 * f64::from(level),
+            notesmark_promised: Some(121.5 * f64::from(level)),
+            transactions_without_call: 0.125,
+            response: Times::of_histogram(&all),
+            errors: 1,
+            steps_due: all.count() + 1,
+            steps_ended: all.count(),
+        }
+    }
+
+    fn verb(&self, verb: &str, level: u8) -> VerbFigures {
+        let times = self.times(verb, level);
         VerbFigures {
-            users: 10,
+            users: users(level),
             verb: verb.to_owned(),
             class: "users".to_owned(),
             due: times.count(),
@@ -199,17 +208,17 @@ impl Figures {
     fn sample(&self, sample: u64) -> SampleFigures {
         SampleFigures {
             end_us: (sample + 1) * SAMPLE_US,
-            users_connected: 10,
+            users_connected: USERS * level_of(sample),
             steps_ended: 2,
             steps_failed: 0,
-            transactions: self.transactions,
+            transactions: self.transactions * level_of(sample),
             response_mean_us: self.response_us("read", sample),
         }
     }
 
     fn server(&self) -> Server {
-        let row = |resource: &str, mean: f64, unit: &str| Row {
-            users: 10,
+        let row = |level: u8, resource: &str, mean: f64, unit: &str| Row {
+            users: users(level),
             resource: resource.to_owned(),
             unit: unit.to_owned(),
             mean,
@@ -217,12 +226,50 @@ impl Figures {
             max: mean + 2.0,
             origin: "/proc".to_owned(),
         };
-        let rows = vec![
-            row("processor_percent_busy", self.processor, "percent of all cores"),
-            row("process_resident_memory_in_mb", 10.0 * self.processor, "MB"),
-        ];
+        let rows = (1..=self.levels).flat_map(|level| {
+            let processor = self.processor * f64::from(level);
+            [
+                row(level, "processor_percent_busy", processor, "percent of all cores"),
+                row(level, "process_resident_memory_in_mb", 10.0 * processor, "MB"),
+            ]
+        });
         let reason = "this version does not measure it".to_owned();
-        Server { rows, missing: vec![MissingRow { resource: "network_mb_per_second".to_owned(), reason }] }
+        Server {
+            rows: rows.collect(),
+            missing: vec![MissingRow { resource: "network_mb_per_second".to_owned(), reason }],
+        }
+    }
+}
+
+/// Returns the number of the level of a sample, from 1.
+fn level_of(sample: u64) -> u64 {
+    sample / SAMPLES + 1
+}
+
+fn is_measured(sample: u64) -> bool {
+    MEASURED.contains(&(sample % SAMPLES))
+}
+
+/// Returns the samples of the measured interval of a level.
+fn measured(level: u8) -> std::ops::Range<u64> {
+    let before = SAMPLES * u64::from(level - 1);
+    before + MEASURED.start..before + MEASURED.end
+}
+
+fn users(level: u8) -> u64 {
+    USERS * u64::from(level)
+}
+
+fn phases(level: u8) -> Phases {
+    let measured = measured(level);
+    let at = |sample: u64| Some(sample * SAMPLE_US);
+    Phases {
+        users: users(level),
+        ramp_up_end_us: at(measured.start - 2),
+        steady_us: at(measured.start),
+        measure_start_us: at(measured.start),
+        measure_end_us: at(measured.end),
+        end_us: at(measured.end + 1),
     }
 }
 

@@ -77,7 +77,7 @@ fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
         }
     };
     match value {
-        Some(value) => super::judged(report, value),
+        Some(value) => super::judged(report, users, value),
         None => Cell::Number(missing(report, own)),
     }
 }

@@ -8,11 +8,13 @@ use crate::record::recorder::Recording;
 /// Returns the figures of a run that keeps all rules, at their limits.
 fn figures() -> RunFigures {
     let level = LevelFigures {
+        users: None,
         due: 10_000,
         ended: 9_900,
         failed: 100,
         skipped: 100,
         lateness: Some(Lateness { p99: Duration::from_millis(5), part: None }),
+        processor_share: None,
     };
     let driver = DriverFigures {
         processor_share: ProcessorShare::Known(0.75),
@@ -22,7 +24,7 @@ fn figures() -> RunFigures {
         load_before: Some(0.5),
         ..DriverFigures::default()
     };
-    RunFigures { end: RunEnd::Complete, levels: vec![level; 2], cut: 0, driver }
+    RunFigures { end: RunEnd::Complete, end_users: None, levels: vec![level; 2], cut: 0, driver }
 }
 
 fn check(change: impl FnOnce(&mut RunFigures), state: State, rules: &[&str]) {
@@ -103,6 +105,7 @@ fn reasons_have_the_figure_and_the_limit() {
         text: format!("{driver} began 1 % of the steps 20.0 ms late or later"),
         value: Some(20_000.0),
         limit: Some(5_000.0),
+        users: None,
     };
     assert_eq!(judge(&late).reasons, [expected("the driver")]);
     late.levels[0].lateness = Some(Lateness { p99: Duration::from_millis(20), part: Some(3) });
@@ -111,6 +114,31 @@ fn reasons_have_the_figure_and_the_limit() {
     incomplete.driver.incomplete = vec![IncompletePart::new(3, &"é".repeat(1_000))];
     let [reason] = &judge(&incomplete).reasons[..] else { panic!("one part is not complete") };
     assert_eq!(reason.text, format!("part 3 is not complete: {}", "é".repeat(250)));
+}
+
+/// The levels with 1,000 and 2,000 users keep all rules.
+#[test]
+fn reasons_name_their_level() {
+    let mut run = figures();
+    run.levels = vec![run.levels[0]; 4];
+    (1..).zip(&mut run.levels).for_each(|(number, level)| level.users = Some(1_000 * number));
+    run.end = RunEnd::ServerEnded;
+    run.end_users = Some(4_000);
+    run.driver.processor_share = ProcessorShare::Known(0.8);
+    run.driver.level_shares = [0.2, 0.4, 0.8, 0.6].map(Some).to_vec();
+    (2..).zip(&mut run.levels[2..]).for_each(|(index, level)| level.processor_share = run.driver.level_shares[index]);
+    run.levels[3].failed = 5_000;
+    run.levels[1].skipped = 1_000;
+    let verdict = judge(&run);
+    let found: Vec<_> = verdict.reasons.iter().map(|reason| (reason.users, reason.text.as_str())).collect();
+    let expected = [
+        (Some(4_000), "4000 users: the server ended during the run"),
+        (Some(4_000), "4000 users: 50.00 % of the steps failed"),
+        (Some(3_000), "3000 users: the driver used 80 % of its cores"),
+    ];
+    assert_eq!(found, expected);
+    let warning = "2000 users: 10.00 % of the steps were skipped for want of a document";
+    assert_eq!((verdict.warnings[0].users, verdict.warnings[0].text.as_str()), (Some(2_000), warning));
 }
 
 /// Returns the lateness of a part that has begun so many steps of level 2 in time, and so many 20 ms late.
@@ -139,8 +167,11 @@ fn the_lateness_is_that_of_the_worst_part() {
         log: (),
     };
     let driver = DriverFigures { lateness: parts.to_vec(), ..DriverFigures::default() };
+    let driver = DriverFigures { level_shares: vec![Some(0.1), Some(0.2)], ..driver };
     let figures = RunFigures::of_outcome(&outcome, driver);
-    assert_eq!(figures.levels[0].lateness, None);
+    assert_eq!((figures.levels[0].lateness, figures.levels[0].processor_share), (None, Some(0.1)));
+    assert_eq!((figures.levels[0].users, figures.levels[1].processor_share), (Some(1), Some(0.2)));
+    assert_eq!(figures.end_users, Some(1));
     let worst = figures.levels[1].lateness.expect("two parts were late");
     assert_eq!((worst.part, worst.p99.as_millis()), (Some(2), 20));
 }
