@@ -16,6 +16,7 @@ use bench::driver::options::RunOptions;
 use bench::driver::prepare::{PreparedRun, Refusal, prepare};
 use bench::report::directory::ReportDirectory;
 use bench::report::model::Report;
+use bench::report::validity::reason_against;
 use bench::report::verdict::State;
 use bench::workload::finding::Finding;
 use bench::workload::shipped;
@@ -137,7 +138,9 @@ pub fn print_result(report: &Report, path: &Path) -> ExitCode {
     for level in report.headline.iter().flatten() {
         let mean_us = level.response.as_ref().map_or(0, |response| response.mean_us);
         let response = format!("mean response {:.1} ms", mean_us as f64 / 1_000.0);
-        eprintln!("{} users: {} {:.1}, {response}", level.users, level.figure, level.notesmark);
+        let reason = reason_against(report, level.users);
+        let doubt = reason.map(|reason| format!(" (these figures do not stand: {reason})")).unwrap_or_default();
+        eprintln!("{} users: {} {:.1}, {response}{doubt}", level.users, level.figure, level.notesmark);
     }
     println!("{}", path.display());
     ExitCode::from(State::of_name(&report.state.name).map_or(1, State::exit_code))

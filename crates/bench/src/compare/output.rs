@@ -107,7 +107,7 @@ fn format_change(new: &NewFigure) -> String {
 }
 
 /// Returns a text as a part of a line of Markdown.
-pub(super) fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let mut clean = String::new();
     for c in text.chars() {
         match c {

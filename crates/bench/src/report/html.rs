@@ -11,7 +11,7 @@ use super::curves::Curve;
 use super::model::{Databases, Headline, Report, Times};
 use super::population;
 use super::samples::SampleValue;
-use super::validity::reason_against;
+use super::validity::{self, reason_against};
 use crate::workload::units::format_integer;
 use page::{Cell, Page};
 
@@ -70,7 +70,7 @@ fn headline(page: &mut Page, report: &Report) {
 fn headline_row(report: &Report, level: &Headline) -> Vec<Cell> {
     let mut row = vec![
         Cell::Number(level.users.to_string()),
-        judged(report, level.users, format!("{:.1}", level.notesmark)),
+        judged_with_reason(report, level.users, format!("{:.1}", level.notesmark)),
         Cell::Number(level.notesmark_promised.map_or_else(none, |promised| format!("{promised:.1}"))),
     ];
     let mean = level.response.as_ref().map_or_else(none, |response| {
@@ -78,28 +78,37 @@ fn headline_row(report: &Report, level: &Headline) -> Vec<Cell> {
         format!("{}{spread}", millis(response.mean_us))
     });
     row.push(judged(report, level.users, mean));
-    row.extend(percentiles(level.response.as_ref()));
+    row.extend(percentiles(report, level.users, level.response.as_ref()));
     row.extend([level.steps_due, level.steps_ended, level.errors].map(|count| Cell::Number(format_integer(count))));
     row
 }
 
-/// Returns a figure of a level, struck out with the reason if the figures of the level do not stand.
+/// Returns a figure of a level, struck out if the figures of the level do not stand.
 fn judged(report: &Report, users: u64, figure: String) -> Cell {
     match reason_against(report, users) {
-        Some(reason) => Cell::Struck(figure, reason.to_owned()),
+        Some(_) => Cell::Struck(figure),
         None => Cell::Number(figure),
     }
 }
 
-fn percentiles(times: Option<&Times>) -> [Cell; 4] {
+/// Returns a figure of a level, struck out with the reason if the figures of the level do not stand.
+fn judged_with_reason(report: &Report, users: u64, figure: String) -> Cell {
+    match reason_against(report, users) {
+        Some(reason) => Cell::StruckWithReason(figure, reason.to_owned()),
+        None => Cell::Number(figure),
+    }
+}
+
+fn percentiles(report: &Report, users: u64, times: Option<&Times>) -> [Cell; 4] {
     let values: [fn(&Times) -> u64; 4] =
         [|times| times.p50_us, |times| times.p95_us, |times| times.p99_us, |times| times.max_us];
-    values.map(|value| Cell::Number(times.map_or_else(none, |times| millis(value(times)))))
+    values.map(|value| judged(report, users, times.map_or_else(none, |times| millis(value(times)))))
 }
 
 fn verbs(page: &mut Page, report: &Report) {
     page.heading("Response by verb");
     page.paragraph("From the intended time of a step to its end, in milliseconds.");
+    page.list(validity::describe(report));
     let header = header(&[
         "class",
         "verb",
@@ -115,13 +124,17 @@ fn verbs(page: &mut Page, report: &Report) {
         "maximum",
         "mean service",
     ]);
-    let mean = |times: Option<&Times>| Cell::Number(times.map_or_else(none, |times| millis(times.mean_us)));
     let row = |figures: &super::model::VerbFigures| {
+        let users = figures.users;
+        let mean = |times: Option<&Times>| {
+            let mean = times.map_or_else(none, |times| millis(times.mean_us));
+            judged(report, users, mean)
+        };
         let mut row = vec![Cell::Text(figures.class.clone()), Cell::Text(figures.verb.clone())];
         let counts = [figures.users, figures.due, figures.failed, figures.skipped, figures.calls];
         row.extend(counts.map(|count| Cell::Number(format_integer(count))));
         row.push(mean(figures.response.as_ref()));
-        row.extend(percentiles(figures.response.as_ref()));
+        row.extend(percentiles(report, users, figures.response.as_ref()));
         row.push(mean(figures.service.as_ref()));
         row
     };
@@ -142,6 +155,7 @@ const TIME_LINES: &[(&str, &str)] = &[
 
 fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     page.heading("Time lines");
+    page.list(validity::describe(report));
     let minutes = |end_us: u64| end_us as f64 / MICROS_PER_MINUTE;
     let curve = |title: &str, points: Vec<(f64, f64)>| Curve {
         title: title.to_owned(),
@@ -168,6 +182,7 @@ fn levels(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Levels");
+    page.list(validity::describe(report));
     let curve = |title: &str, points: Vec<(f64, f64)>| Curve { title: title.to_owned(), horizontal: "users", points };
     let notesmark = levels.iter().map(|level| (level.users as f64, level.notesmark));
     page.curve(&curve("NotesMark, transactions a minute", notesmark.collect()));

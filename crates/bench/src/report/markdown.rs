@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::model::{Headline, Report, Times, VerbFigures};
 use super::population;
-use crate::compare::output::format_figure;
+use super::validity::{self, reason_against};
+use crate::compare::output::{format_figure, line};
 use crate::workload::units::format_integer;
 
 /// Formats a report.
@@ -41,22 +42,18 @@ fn format_headline(report: &Report) -> String {
         return "There is no headline figure: no measured interval was steady to its end.\n\n".to_owned();
     };
     let mut text = "## Headline\n\n".to_owned();
-    let is_struck_out = report.state.name == "not valid";
     for level in levels {
-        let figure = format!("{} {:.1}", level.figure, level.notesmark);
-        let figure = if is_struck_out { format!("~~{figure}~~ (not valid)") } else { figure };
-        let _ = writeln!(text, "- {} users: **{figure}** transactions a minute{}", level.users, promised(level));
+        let figure = judged(report, level.users, format!("{} {:.1}", level.figure, level.notesmark));
+        let reason = reason_against(report, level.users).map(|reason| format!(", struck out: {}", line(reason)));
+        let _ = writeln!(
+            text,
+            "- {} users: **{figure}** transactions a minute{}{}",
+            level.users,
+            promised(level),
+            reason.unwrap_or_default()
+        );
         if let Some(response) = &level.response {
-            let spread = response.spread.map(|share| format!(" ± {:.1} %", share * 100.0)).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "  - response: mean {}{spread}, p50 {}, p95 {}, p99 {}, maximum {}",
-                millis(response.mean_us),
-                millis(response.p50_us),
-                millis(response.p95_us),
-                millis(response.p99_us),
-                millis(response.max_us)
-            );
+            let _ = writeln!(text, "  - response: {}", judged(report, level.users, format_response(response)));
         }
         let _ = writeln!(
             text,
@@ -73,6 +70,33 @@ fn format_headline(report: &Report) -> String {
     text
 }
 
+fn format_response(response: &Times) -> String {
+    let spread = response.spread.map(|share| format!(" ± {:.1} %", share * 100.0)).unwrap_or_default();
+    format!(
+        "mean {}{spread}, p50 {}, p95 {}, p99 {}, maximum {}",
+        millis(response.mean_us),
+        millis(response.p50_us),
+        millis(response.p95_us),
+        millis(response.p99_us),
+        millis(response.max_us)
+    )
+}
+
+/// Returns a figure of a level, struck out if the figures of the level do not stand.
+fn judged(report: &Report, users: u64, figure: String) -> String {
+    match reason_against(report, users) {
+        Some(_) => format!("~~{figure}~~"),
+        None => figure,
+    }
+}
+
+/// Returns the levels whose figures are struck out, as a list.
+fn format_struck_out(report: &Report) -> String {
+    let levels = validity::describe(report);
+    let lines: Vec<String> = levels.iter().map(|level| format!("- {}\n", line(level))).collect();
+    if lines.is_empty() { String::new() } else { format!("{}\n", lines.concat()) }
+}
+
 fn promised(level: &Headline) -> String {
     level.notesmark_promised.map(|promised| format!(" ({promised:.1} promised)")).unwrap_or_default()
 }
@@ -83,20 +107,22 @@ fn format_verbs(report: &Report) -> String {
     }
     let mut text =
         "## Response by verb\n\nFrom the intended time of a step to its end, in milliseconds.\n\n".to_owned();
+    text.push_str(&format_struck_out(report));
     text.push_str(
         "| users | class | verb | due | failed | skipped | calls | mean | p50 | p95 | p99 | maximum | mean service |\n",
     );
     text.push_str("|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for figures in &report.verbs {
-        text.push_str(&format_verb(figures));
+        text.push_str(&format_verb(report, figures));
     }
     text.push('\n');
     text
 }
 
-fn format_verb(figures: &VerbFigures) -> String {
-    let time = |times: &Option<Times>, value: fn(&Times) -> u64| {
-        times.as_ref().map_or_else(|| "–".to_owned(), |times| format!("{:.1}", value(times) as f64 / 1_000.0))
+fn format_verb(report: &Report, figures: &VerbFigures) -> String {
+    let time = |times: &Option<Times>, value: fn(&Times) -> u64| match times {
+        Some(times) => judged(report, figures.users, format!("{:.1}", value(times) as f64 / 1_000.0)),
+        None => "–".to_owned(),
     };
     let VerbFigures { users, class, verb, due, failed, skipped, calls, response, service, .. } = figures;
     let values: [fn(&Times) -> u64; 5] =
@@ -115,9 +141,11 @@ fn format_server(report: &Report) -> String {
         text.push_str("Nothing was measured.\n\n");
         return text;
     }
+    text.push_str(&format_struck_out(report));
     text.push_str("| users | resource | mean | minimum | maximum | unit |\n|---:|---|---:|---:|---:|---|\n");
     for row in &report.server.rows {
-        let [mean, min, max] = [row.mean, row.min, row.max].map(format_figure);
+        let [mean, min, max] =
+            [row.mean, row.min, row.max].map(|figure| judged(report, row.users, format_figure(figure)));
         let _ = writeln!(text, "| {} | `{}` | {mean} | {min} | {max} | {} |", row.users, row.resource, row.unit);
     }
     text.push('\n');

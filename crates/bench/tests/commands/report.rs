@@ -70,6 +70,12 @@ fn parse(html: &str) -> Parsed {
     parsed
 }
 
+/// Returns the section of a page with this heading.
+fn section<'a>(html: &'a str, name: &str) -> &'a str {
+    let (_, section) = html.split_once(&format!("<h2>{name}</h2>")).expect("a section");
+    section.split_once("<h2>").map_or(section, |(section, _)| section)
+}
+
 #[test]
 fn html_has_no_scripts_and_references() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -136,9 +142,22 @@ fn figures_that_are_not_valid_are_struck_out() {
         report.state.name = "not valid".to_owned();
         report.state.reasons = vec![remark("lateness", "the driver began 1 % of the steps 9.0 ms late or later", None)];
     });
-    let [html, _] = pages(&path);
+    let [html, markdown] = pages(&path);
     let struck = "<td class=\"n\"><s>120.0</s> (the driver began 1 % of the steps 9.0 ms late or later)</td>";
     assert!(html.contains(struck), "{html}");
+    let sentence = "The figures of 10 users are struck out: the driver began 1 % of the steps 9.0 ms late or later";
+    assert_eq!(html.matches(&format!("<li>{sentence}</li>")).count(), 3, "verbs, server and time lines");
+    // NotesMark and 5 times; 6 times of each verb; 3 figures of each row.
+    let struck = ["Headline", "Response by verb", "Server"].map(|name| section(&html, name).matches("<s>").count());
+    assert_eq!(struck, [6, 12, 6]);
+    let lines = [
+        "- 10 users: **~~NotesMark (partial) 120.0~~** transactions a minute (121.5 promised), struck out: the driver",
+        "  - response: ~~mean 0.8 ms ± 0.4 %, p50 0.5 ms, p95 1.0 ms, p99 1.0 ms, maximum 1.0 ms~~\n",
+        "| 10 | users | read | 12 | 0 | 0 | 12 | ~~1.0~~ | ~~1.0~~ | ~~1.0~~ | ~~1.0~~ | ~~1.0~~ | ~~0.5~~ |\n",
+        "| 10 | `processor_percent_busy` | ~~40.00~~ | ~~38.00~~ | ~~42.00~~ | percent of all cores |\n",
+        sentence,
+    ];
+    assert!(lines.iter().all(|line| markdown.contains(line)), "{markdown}");
     let steady = Figures::default().write(folder.path(), "b", |report: &mut Report| report.headline = None);
     assert!(pages(&steady)[0].contains("There is no headline figure"));
 }
@@ -163,7 +182,7 @@ fn notesmarks(reasons: Vec<Remark>) -> [String; 2] {
 #[test]
 fn figures_are_struck_out_for_the_reasons_of_their_level() {
     let errors = || remark("errors", "20 users: 2 % failed", Some(20));
-    let struck = "240.0 (20 users: 2 % failed)";
+    let struck = "240.0 (2 % failed)";
     assert_eq!(notesmarks(vec![errors()]), ["120.0", struck]);
     assert_eq!(notesmarks(vec![errors(), remark("ended", "10 users: 98 % ended", Some(10))]), ["120.0", struck]);
     assert_eq!(notesmarks(vec![errors(), remark("cut", "cut", None)]), ["120.0 (cut)", struck]);

@@ -18,8 +18,10 @@ pub enum Cell {
     Text(String),
     /// A number, aligned to the right.
     Number(String),
+    /// A number that is not valid.
+    Struck(String),
     /// A number that is not valid, and the reason.
-    Struck(String, String),
+    StruckWithReason(String, String),
 }
 
 /// A page that is written from the beginning to the end.
@@ -100,7 +102,8 @@ fn format_cell(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => format!("<td>{}</td>", escape(text)),
         Cell::Number(number) => format!("<td class=\"n\">{}</td>", escape(number)),
-        Cell::Struck(number, reason) => {
+        Cell::Struck(number) => format!("<td class=\"n\"><s>{}</s></td>", escape(number)),
+        Cell::StruckWithReason(number, reason) => {
             format!("<td class=\"n\"><s>{}</s> ({})</td>", escape(number), escape(reason))
         }
     }
@@ -133,15 +136,16 @@ mod tests {
     fn texts_are_escaped() {
         let mut page = Page::new("a <b> & \"c\"");
         page.list(["it's\n\u{0}".to_owned()]);
-        let row = vec![Cell::Text("<s>".to_owned()), Cell::Struck("1".to_owned(), "<why>".to_owned())];
-        page.table("<cap>", &["x".to_owned(), "y".to_owned()], &[row]);
+        let why = Cell::StruckWithReason("1".to_owned(), "<why>".to_owned());
+        let row = vec![Cell::Text("<s>".to_owned()), why, Cell::Struck("2".to_owned())];
+        page.table("<cap>", &["x", "y", "z"].map(str::to_owned), &[row]);
         let text = page.finish();
         let parts = [
             "<h1>a &lt;b&gt; &amp; &quot;c&quot;</h1>",
             "<li>it&#39;s  </li>",
             "<caption>&lt;cap&gt;</caption>",
-            "<tr><th>x</th><th class=\"n\">y</th></tr>",
-            "<tr><td>&lt;s&gt;</td><td class=\"n\"><s>1</s> (&lt;why&gt;)</td></tr>",
+            "<tr><th>x</th><th class=\"n\">y</th><th class=\"n\">z</th></tr>",
+            "<td>&lt;s&gt;</td><td class=\"n\"><s>1</s> (&lt;why&gt;)</td><td class=\"n\"><s>2</s></td></tr>",
         ];
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");

@@ -5,6 +5,7 @@ use super::{header, none};
 use crate::compare::output::format_figure;
 use crate::report::model::Report;
 use crate::report::published::{PublishedRow, REMARK, own_name};
+use crate::report::validity;
 
 /// Appends the tables of the articles that have the workload, in their order.
 pub(super) fn published(page: &mut Page, report: &Report) {
@@ -77,7 +78,7 @@ fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
         }
     };
     match value {
-        Some(value) => super::judged(report, users, value),
+        Some(value) => super::judged_with_reason(report, users, value),
         None => Cell::Number(missing(report, own)),
     }
 }
@@ -95,11 +96,12 @@ pub(super) fn server(page: &mut Page, report: &Report) {
         page.paragraph("Nothing was measured.");
         return;
     }
+    page.list(validity::describe(report));
     let line = |row: &crate::report::model::Row| {
         let mut line = vec![Cell::Text(row.resource.clone()), Cell::Text(row.unit.clone())];
         line.push(Cell::Text(row.origin.clone()));
         line.push(Cell::Number(row.users.to_string()));
-        line.extend([row.mean, row.min, row.max].map(|value| Cell::Number(format_figure(value))));
+        line.extend([row.mean, row.min, row.max].map(|value| super::judged(report, row.users, format_figure(value))));
         line
     };
     let lines: Vec<Vec<Cell>> = report.server.rows.iter().map(line).collect();
