@@ -387,12 +387,13 @@ fn level_headline(run: &PreparedRun, recording: &Recording, spreads: &Spreads, l
     }
 }
 
-/// Returns the transactions a minute of the steps that are played, or `None` if the pace of the run promises none.
+/// Returns the transactions a minute of the steps that are played. Returns `None` without pauses, and if users end
+/// after a number of iterations, which may be before the measured interval.
 fn promised(run: &PreparedRun, users: u64) -> Option<f64> {
     let by_verb = transactions_by_verb(run.plan.workload());
     let played = by_verb.iter().filter(|(verb, _)| run.offered.has(**verb));
     let per_hour: f64 = played.map(|(_, transactions)| transactions).sum();
-    let is_promised = run.settings.rules.pace != Pace::Unpaced;
+    let is_promised = run.settings.rules.pace != Pace::Unpaced && run.plan.workload().iterations == 0;
     is_promised.then_some(per_hour / 60.0 * users as f64 * run.options.speedup)
 }
 

@@ -194,7 +194,7 @@ pub struct Headline {
     pub figure: String,
     /// The transactions of a minute of all users.
     pub notesmark: f64,
-    /// What the steps that were played promise, or `None` if they have no pauses.
+    /// What the steps that were played promise, or `None` if they have no pauses or a number of iterations.
     pub notesmark_promised: Option<f64>,
     /// The share of the transactions whose steps made no call.
     pub transactions_without_call: f64,

@@ -218,6 +218,19 @@ async fn notesmark_is_the_transactions_of_all_verbs_a_minute() {
     assert_eq!(report.headline.as_ref().expect("steady")[0].notesmark, all as f64 / 2.0);
 }
 
+/// A user of Idle has one iteration, which is over before the measured interval.
+#[test]
+fn a_number_of_iterations_promises_no_transactions() {
+    let promised = |workload: &str, iterations: Option<u64>| {
+        let text = shipped::load(workload).expect("shipped");
+        let options = RunOptions { users: Some(vec![3]), iterations, ..RunOptions::default() };
+        promised(&prepare(&text, options).expect("it can be played"), 3)
+    };
+    assert_eq!((promised("idle", None), promised("n8mail", Some(2))), (None, None));
+    assert_eq!(promised("n8mail", Some(0)), promised("n8mail", None));
+    assert!(promised("n8mail", None).is_some_and(|promised| promised > 3.0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_not_observed_has_no_share_of_its_cores() {
     let folder = tempfile::tempdir().expect("a folder");
