@@ -51,6 +51,10 @@ pub(crate) const WITHOUT_COUNTERPART: &[(&str, &str)] = &[
     ("http_shared_memory_used_in_mb", "the server is one process for all protocols: see shared_memory_used_in_mb"),
     ("replica_cluster_seconds_on_queue", "the server of this run is in no cluster"),
     ("number_of_users_supported", "it is not a figure of one run: max-users searches it"),
+    (
+        "total_disk_intensity",
+        "the article states neither the time base of the rate nor the unit of the time: see disk_operations_in_progress",
+    ),
     ("total_disk_transfer_rate", "the article states no time base: see total_disk_operations_per_second"),
     ("network_bytes_received_and_sent_smf108_nwbr_nwbs", "the article states no time base: see network_mb_per_second"),
 ];
@@ -92,6 +96,12 @@ pub fn rows(workload: &str) -> Vec<PublishedRow> {
 pub fn own_name(resource: &str) -> (&str, f64) {
     let own = NAMES.iter().find(|(published, _, _)| *published == resource);
     own.map_or((resource, 1.0), |(_, own, factor)| (own, *factor))
+}
+
+/// Returns why a row of the articles has no counterpart here, or `None` if it has one. A stored report may have a row
+/// of this name that is not its counterpart.
+pub fn reason_without_counterpart(resource: &str) -> Option<&'static str> {
+    WITHOUT_COUNTERPART.iter().find(|(name, _)| *name == resource).map(|(_, reason)| *reason)
 }
 
 /// Returns the names of the rows of all articles.

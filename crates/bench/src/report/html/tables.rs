@@ -4,7 +4,7 @@ use super::page::{Cell, Page};
 use super::{header, none};
 use crate::compare::output::format_figure;
 use crate::report::model::Report;
-use crate::report::published::{PublishedRow, REMARK, own_name};
+use crate::report::published::{PublishedRow, REMARK, own_name, reason_without_counterpart};
 use crate::report::validity;
 
 /// Appends the tables of the articles that have the workload, in their order.
@@ -64,6 +64,9 @@ fn published_table(page: &mut Page, report: &Report, rows: &[PublishedRow]) {
 
 /// Returns the value of this run for a row of an article, in the unit of the article, or why there is none.
 fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
+    if let Some(reason) = reason_without_counterpart(resource) {
+        return Cell::Number(format!("none: {reason}"));
+    }
     let level = report.headline.iter().flatten().find(|level| level.users == users);
     let (own, factor) = own_name(resource);
     let value = match own {

@@ -192,10 +192,10 @@ pub(super) const SERVER: &[RowRule] = &[
         Origin::Disk,
         rate(|border| disk(border, |disk| disk.busy_us), PERCENT_OF_TIME),
     ),
-    // The transfer rate times the mean time of an operation is the sum of the times of all operations.
+    // By Little's law, the sum of the times of all operations in a second.
     rule(
-        "total_disk_intensity",
-        "operations a second × seconds of one",
+        "disk_operations_in_progress",
+        "operations at a time",
         Origin::Disk,
         rate(|border| disk(border, |disk| disk.operations_us), 1.0 / MICROS_PER_SECOND),
     ),

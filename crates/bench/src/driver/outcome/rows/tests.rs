@@ -77,7 +77,7 @@ fn rows_follow_from_the_borders_of_the_measured_interval() {
         ("total_disk_mb_written_per_second", 1.0),
         ("total_disk_mb_read_per_second", 0.0),
         ("data_disk_percent_busy_percent", 25.0),
-        ("total_disk_intensity", 0.05),
+        ("disk_operations_in_progress", 0.05),
         ("network_mb_per_second", 2.0),
         ("paging_in_swap_per_second", 0.0),
         ("paging_out_swap_per_second", 0.5),
