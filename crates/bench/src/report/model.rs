@@ -467,7 +467,7 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// The name and version of the kernel.
     pub kernel: String,
-    /// The file system of the data folder.
+    /// The file system of the data folder, or `unknown` if the folder of the server is not known.
     pub file_system: String,
     /// The load before the run, divided by the cores, if the system tells it.
     pub load_before: Option<f64>,

@@ -1,6 +1,6 @@
 //! What a report says about the driver and its machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bench::driver::outcome::CoreCounts;
 use bench::report::model::Machine;
@@ -49,18 +49,21 @@ impl MachineState {
         self.swapped.zip(now).is_some_and(|(before, now)| pages(now) > pages(before))
     }
 
-    /// Describes the machine. `folder` is that of the data.
-    pub fn machine(&self, folder: PathBuf) -> Machine {
+    /// Describes the machine. `data` is the data folder of the server, if it is known.
+    pub fn machine(&self, data: Option<&Path>) -> Machine {
         let processes = Processes::default();
         let unknown = || "unknown".to_owned();
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let folder = std::fs::canonicalize(&folder).unwrap_or(folder);
+        let file_system = data.and_then(|folder| {
+            let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            file_system(&mounts, &folder)
+        });
         Machine {
             cores: self.cores,
             processor: processes.processor_name().unwrap_or_else(unknown),
             memory_bytes: processes.memory_bytes(),
             kernel: processes.kernel().unwrap_or_else(unknown),
-            file_system: file_system(&mounts, &folder).unwrap_or_else(unknown),
+            file_system: file_system.unwrap_or_else(unknown),
             load_before: self.load.map(|load| load / self.cores as f64),
         }
     }
@@ -137,5 +140,13 @@ mod tests {
         assert_eq!(of("/tmp/x").as_deref(), Some("tmpfs"));
         assert_eq!(of("/tmp/deep/x").as_deref(), Some("xfs"));
         assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    /// That of the driver's folder for temporary files says nothing about the server of `--target`.
+    #[test]
+    fn without_a_data_folder_no_file_system_is_known() {
+        let state = MachineState { cores: 2, load: None, swapped: None };
+        assert_eq!(state.machine(None).file_system, "unknown");
+        assert_ne!(state.machine(Some(Path::new("/"))).file_system, "unknown");
     }
 }

@@ -132,6 +132,8 @@ pub struct PlayedRun {
 struct RunBegin {
     started: Timestamp,
     machine: MachineState,
+    /// The data folder of the server, if it is known.
+    data_folder: Option<PathBuf>,
     is_started_server: bool,
     /// The runs that have changed the mail files before.
     runs_before: u64,
@@ -268,6 +270,7 @@ impl PlaySession<'_> {
         let begin = RunBegin {
             started,
             machine: self.before.at_begin_of_run(),
+            data_folder: open.targets.of_first().data_folder.clone(),
             is_started_server: open.servers.is_some(),
             runs_before: open.data.as_ref().map_or(0, DataFolder::runs),
         };
@@ -501,7 +504,7 @@ impl PlaySession<'_> {
             record,
             cores: facts::core_counts(self.cores.as_ref(), self.before.cores()),
             commit: facts::COMMIT,
-            machine: begin.machine.machine(self.options.data_folder()),
+            machine: begin.machine.machine(begin.data_folder.as_deref()),
             memory_bytes_max: facts::memory_bytes_max(),
             has_swapped: begin.machine.has_swapped(),
             is_started_server: begin.is_started_server,
