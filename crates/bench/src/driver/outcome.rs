@@ -147,7 +147,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     Report {
         format: FORMAT,
         state: State::of_verdict(&verdict),
-        title: title(run),
+        title: title_of_report(run, facts),
         run: run_section(run, facts),
         workload: workload_section(run),
         phases: outcome.levels.iter().map(phases).collect(),
@@ -249,9 +249,18 @@ pub fn title(run: &PreparedRun) -> String {
     parts.join(", ")
 }
 
+/// Returns the title of a report: the name of the run, and what was changed beside its options.
+fn title_of_report(run: &PreparedRun, facts: &RunFacts) -> String {
+    let mut title = title(run);
+    if facts.cores.is_pinned {
+        title.push_str(", server and driver on different cores");
+    }
+    title
+}
+
 /// Returns the rows about the server, with the rows of the articles that have no counterpart.
 fn server_section<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> Server {
-    let mut server = server_rows(&facts.record, &outcome.levels, facts.cores.server);
+    let mut server = server_rows(&facts.record, &outcome.levels, facts.cores);
     let without = published::without_counterpart(&run.plan.workload().name).into_iter();
     server.missing.extend(
         without.map(|(resource, reason)| MissingRow { resource: resource.to_owned(), reason: reason.to_owned() }),

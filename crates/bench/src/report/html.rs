@@ -142,9 +142,12 @@ fn verbs(page: &mut Page, report: &Report) {
     page.table("", &header, &rows);
 }
 
+const PROCESSOR_LINE: &str = "Processor of the server, percent of all cores";
+const PINNED_PROCESSOR_LINE: &str = "Processor of the server, percent of its own cores";
+
 /// The time lines, and the rows that they show.
 const TIME_LINES: &[(&str, &str)] = &[
-    ("Processor of the server, percent of all cores", "processor_percent_busy"),
+    (PROCESSOR_LINE, "processor_percent_busy"),
     ("Memory of the server, resident set, MB", "process_resident_memory_in_mb"),
     ("Disk of the data folder, operations a second", "total_disk_operations_per_second"),
     ("Disk of the data folder, MB a second", "total_disk_mb_transferred_per_second"),
@@ -170,6 +173,8 @@ fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     let users = report.samples.iter().map(|sample| (minutes(sample.end_us), sample.users_connected as f64));
     page.curve(&curve("Connected users", users.collect()));
     for (title, resource) in TIME_LINES {
+        let is_of_own_cores = *title == PROCESSOR_LINE && report.driver.pinned;
+        let title = if is_of_own_cores { PINNED_PROCESSOR_LINE } else { title };
         let values = samples.iter().filter(|sample| sample.resource == *resource);
         page.curve(&curve(title, values.map(|sample| (minutes(sample.end_us), sample.value)).collect()));
     }

@@ -477,9 +477,13 @@ impl Driver {
     /// Describes the share of its cores for people, or says why it is not known.
     pub fn describe_processor(&self) -> String {
         match self.processor_share {
-            Some(share) => format!("{:.1} % of {} cores", share * 100.0, self.cores),
+            Some(share) => format!("{:.1} % of {} cores{}", share * 100.0, self.cores, self.describe_binding()),
             None => format!("not known: {}", self.processor_share_missing.as_deref().unwrap_or("no reason is stated")),
         }
+    }
+
+    fn describe_binding(&self) -> &'static str {
+        if self.pinned { " of its own; the server had the others" } else { "" }
     }
 
     /// Describes the largest memory for people.

@@ -94,6 +94,7 @@ fn other_plans_doors_and_machines_are_named() {
         report.run.seed = 2;
         report.run.door = "imap".to_owned();
         report.run.speedup = 60.0;
+        report.driver.pinned = true;
         report.machine.kernel = "Linux | 6.2\n".to_owned();
         report.state.name = "overloaded".to_owned();
         report.left_out.clear();
@@ -107,6 +108,7 @@ fn other_plans_doors_and_machines_are_named() {
             "- Note: new and baseline differ: plans (seed)",
             "- Note: new and baseline differ: doors (native, imap)",
             "- Note: new and baseline differ: speed-up (1, 60)",
+            "- Note: new and baseline differ: cores of server and driver (shared, apart)",
             "- Note: new and baseline differ: left out (invite, nothing)",
             "- Note: new and baseline differ: machine: kernel (Linux 6.1, Linux \\| 6.2 )",
         ]

@@ -62,12 +62,25 @@ fn parse(html: &str) -> Parsed {
                 is_in_cell &= element.name().as_ref() != "td";
             }
             Event::Text(text) => cell.into_iter().for_each(|cell| cell.push_str(&text)),
+            Event::GeneralRef(entity) => cell.into_iter().for_each(|cell| cell.push(character(&entity))),
             Event::Eof => break,
             _ => {}
         }
     }
     assert_eq!(open, 0, "all elements are closed");
     parsed
+}
+
+/// Returns the character for which an entity of the page stands.
+fn character(entity: &str) -> char {
+    match entity {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "#39" => '\'',
+        other => panic!("&{other}; is no entity of the page"),
+    }
 }
 
 /// Returns the section of a page with this heading.
@@ -125,6 +138,19 @@ fn numbers_are_those_of_the_report() {
     let intensity = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "total_disk_intensity"));
     let intensity = intensity.expect("z/OS").last().expect("this run");
     assert!(intensity.starts_with("none: the article states neither"), "{intensity}");
+}
+
+#[test]
+fn the_processor_of_a_pinned_server_is_that_of_its_own_cores() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures::default().write(folder.path(), "a", |report| report.driver.pinned = true);
+    let [html, markdown] = pages(&path);
+    let rows = parse(&html).rows;
+    let published = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "cpu_utilization")).expect("AIX");
+    assert_eq!(published[4], "40.00 (of the server's own cores)");
+    assert!(html.contains("<p>Processor of the server, percent of its own cores</p>"), "{html}");
+    let driver = "rocessor: 3.0 % of 2 cores of its own; the server had the others";
+    assert!(html.contains(driver) && markdown.contains(driver), "{markdown}");
 }
 
 #[test]

@@ -10,11 +10,13 @@ pub(super) fn differences(baseline: &Report, new: &Report) -> Vec<String> {
     }
     let both = |name: &str, one: String, other: String| (one != other).then(|| format!("{name} ({one}, {other})"));
     let pace = |report: &Report| if report.run.closed { "closed" } else { "timetable" }.to_owned();
+    let cores = |report: &Report| if report.driver.pinned { "apart" } else { "shared" }.to_owned();
     let connection = |report: &Report| report.run.users_per_connection.to_string();
     let speedup = |report: &Report| report.run.speedup.to_string();
     found.extend(both("doors", baseline.run.door.clone(), new.run.door.clone()));
     found.extend(both("speed-up", speedup(baseline), speedup(new)));
     found.extend(both("pace", pace(baseline), pace(new)));
+    found.extend(both("cores of server and driver", cores(baseline), cores(new)));
     found.extend(both("users per connection", connection(baseline), connection(new)));
     found.extend(both("servers", baseline.run.servers.to_string(), new.run.servers.to_string()));
     found.extend(both("population", population(baseline), population(new)));

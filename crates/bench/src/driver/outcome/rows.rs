@@ -7,6 +7,7 @@ mod tests;
 use std::ops::Range;
 use std::time::Duration;
 
+use super::CoreCounts;
 use crate::driver::observer::{BorderRecord, RunRecord};
 use crate::engine::run::LevelOutcome;
 use crate::report::model::{MissingRow, Row, Server, micros};
@@ -14,6 +15,9 @@ use crate::report::samples::SampleValue;
 use rules::{DRIVER, Origin, RowRule, SERVER, USERS, Value};
 
 const MICROS_PER_SECOND: f64 = 1e6;
+
+/// The unit of shares of the cores, if the server is bound to some of them. They are compared with no others.
+const OF_OWN_CORES: &str = "percent of the server's own cores";
 
 /// The values of a row in each sample: the ends of the samples, and the values.
 type Values = Vec<(Duration, f64)>;
@@ -50,14 +54,16 @@ pub(super) fn server_calls<'a>(
 }
 
 /// Returns the rows of all levels, and those without a value in the measured intervals, with the reason.
-pub(super) fn server_rows(record: &RunRecord, levels: &[LevelOutcome], cores: u64) -> Server {
+pub(super) fn server_rows(record: &RunRecord, levels: &[LevelOutcome], cores: CoreCounts) -> Server {
     let mut server = Server::default();
     for level in levels {
         let Some(interval) = &level.times.measured else { continue };
         let within = within(&record.borders, interval);
         let rows = SERVER.iter().filter_map(|rule| {
-            let values = values(&within, rule, cores);
-            row(rule, &values, level.users, record)
+            let values = values(&within, rule, cores.server);
+            let row = row(rule, &values, level.users, record)?;
+            let is_of_own_cores = cores.is_pinned && matches!(rule.value, Value::ProcessorShare(_));
+            Some(if is_of_own_cores { Row { unit: OF_OWN_CORES.to_owned(), ..row } } else { row })
         });
         server.rows.extend(rows);
     }

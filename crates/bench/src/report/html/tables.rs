@@ -77,7 +77,9 @@ fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
             .map(|response| format!("{:.1}", response.mean_us as f64 / 1_000.0)),
         own => {
             let row = report.server.rows.iter().find(|row| row.users == users && row.resource == own);
-            row.map(|row| format_figure(row.mean * factor))
+            let is_of_own_cores = own == "processor_percent_busy" && report.driver.pinned;
+            let remark = if is_of_own_cores { " (of the server's own cores)" } else { "" };
+            row.map(|row| format!("{}{remark}", format_figure(row.mean * factor)))
         }
     };
     match value {

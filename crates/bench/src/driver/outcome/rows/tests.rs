@@ -11,7 +11,7 @@ use crate::target::disk::{DataDisk, DiskCounters};
 use crate::target::metrics::Metrics;
 use crate::target::process::{Consumption, SwappedPages};
 
-const CORES: u64 = 2;
+const CORES: CoreCounts = CoreCounts { driver: 2, server: 2, is_pinned: false };
 
 /// Returns the border at the end of a sample of ten seconds, at which each counter has grown for so many samples.
 fn border(number: u64) -> BorderRecord {
@@ -93,6 +93,23 @@ fn rows_follow_from_the_borders_of_the_measured_interval() {
 }
 
 #[test]
+fn shares_of_the_servers_own_cores_have_another_unit() {
+    let processor = |cores: CoreCounts| {
+        let measured = Some(Duration::from_secs(10)..Duration::from_secs(30));
+        let times = PhaseTimes { measured, ..PhaseTimes::default() };
+        let rows = server_rows(&record(), &[LevelOutcome { users: 3, times, connected_max: 3 }], cores).rows;
+        let units = ["processor_percent_busy", "processor_percent_of_one_core"].map(|resource| {
+            let row = rows.iter().find(|row| row.resource == resource).expect("a row");
+            format!("{} {}", row.mean, row.unit)
+        });
+        units.join(", ")
+    };
+    assert_eq!(processor(CORES), "5 percent of all cores, 10 percent of one core");
+    let pinned = CoreCounts { driver: 1, server: 1, is_pinned: true };
+    assert_eq!(processor(pinned), "10 percent of the server's own cores, 10 percent of one core");
+}
+
+#[test]
 fn missing_rows_have_a_reason() {
     let check = |change: fn(&mut RunRecord), resource: &str, expected: &str| {
         let mut record = record();
@@ -123,7 +140,7 @@ fn missing_rows_have_a_reason() {
 fn counters_that_fall_give_no_negative_rate() {
     let mut record = record();
     record.borders[2].network_bytes = 0;
-    let samples = samples(&record.borders, CORES);
+    let samples = samples(&record.borders, CORES.server);
     let network = samples.iter().filter(|sample| sample.resource == "network_mb_per_second");
     assert_eq!(network.map(|sample| sample.value).collect::<Vec<_>>(), [2.0, 0.0, 6.0, 2.0]);
 }
