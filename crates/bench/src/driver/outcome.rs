@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::observer::RunRecord;
+use super::options::RunOptions;
 use super::prepare::{PreparedRun, transactions_by_verb};
 use crate::compare::spreads::Spreads;
 use crate::engine::pace::Pace;
@@ -69,6 +70,8 @@ pub struct RunFacts {
     pub has_swapped: bool,
     /// The driver has started the server.
     pub is_started_server: bool,
+    /// The settings of that server on the command line, as `KEY=VALUE`.
+    pub server_settings: Vec<String>,
     /// The runs that have changed the mail files before.
     pub runs_before: u64,
     /// The spreads of the mean responses.
@@ -201,6 +204,7 @@ pub fn title(run: &PreparedRun) -> String {
     let workload = run.plan.workload();
     let users: Vec<String> = run.settings.levels.iter().map(u64::to_string).collect();
     let mut parts = vec![format!("{}, {} users", workload.name, users.join(", "))];
+    parts.extend(options.set.iter().cloned());
     if options.speedup != 1.0 {
         parts.push(format!("speed-up {}", options.speedup));
     }
@@ -246,6 +250,13 @@ pub fn title(run: &PreparedRun) -> String {
     if options.size_scale != 1.0 {
         parts.push(format!("sizes × {}", options.size_scale));
     }
+    let usual = RunOptions::default();
+    if options.interval_us != usual.interval_us {
+        parts.push(format!("a connection each {}", format_duration(options.interval_us)));
+    }
+    if options.time_limit != usual.time_limit {
+        parts.push(format!("steps of at most {}", format_duration(micros(options.time_limit))));
+    }
     parts.join(", ")
 }
 
@@ -254,6 +265,9 @@ fn title_of_report(run: &PreparedRun, facts: &RunFacts) -> String {
     let mut title = title(run);
     if facts.cores.is_pinned {
         title.push_str(", server and driver on different cores");
+    }
+    if !facts.server_settings.is_empty() {
+        title.push_str(&format!(", server with {}", facts.server_settings.join(" ")));
     }
     title
 }

@@ -309,6 +309,7 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
         is_out_of_files: records.iter().any(|record| record.is_out_of_files),
         has_swapped: records.iter().any(|record| record.has_swapped),
         is_started_server: own.is_started_server,
+        server_settings: own.server_settings.clone(),
         spreads,
         parts: PartFigures {
             incomplete: incomplete(records, missing),

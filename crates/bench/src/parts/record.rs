@@ -103,6 +103,9 @@ pub struct PartRecord {
     pub has_swapped: bool,
     /// The driver has started the server.
     pub is_started_server: bool,
+    /// The settings of that server on the command line, as `KEY=VALUE`.
+    #[serde(default)]
+    pub server_settings: Vec<String>,
     /// By how much the clocks of two parts may differ, if this is the coordinator.
     pub clock_difference: Option<Duration>,
     /// Parts that ended before the run, if this is the coordinator.
@@ -173,6 +176,7 @@ impl PartRecord {
             memory_bytes_max: facts.memory_bytes_max,
             has_swapped: facts.has_swapped,
             is_started_server: facts.is_started_server,
+            server_settings: facts.server_settings.clone(),
             clock_difference,
             incomplete,
         }

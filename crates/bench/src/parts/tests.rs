@@ -80,6 +80,7 @@ fn facts(mut record: RunRecord) -> RunFacts {
         is_out_of_files: false,
         has_swapped: false,
         is_started_server: false,
+        server_settings: Vec::new(),
         spreads: Spreads::default(),
         parts: PartFigures::default(),
     }

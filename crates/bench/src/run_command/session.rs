@@ -508,6 +508,7 @@ impl PlaySession<'_> {
             memory_bytes_max: facts::memory_bytes_max(),
             has_swapped: begin.machine.has_swapped(),
             is_started_server: begin.is_started_server,
+            server_settings: self.options.server_set.clone(),
             spreads: Spreads::read(log, &measured)?,
             runs_before: begin.runs_before,
             parts: PartFigures::default(),

@@ -114,6 +114,15 @@ async fn played_beside(machine: Processes) -> Played {
     let outcome = outcome.expect("memory can be written and no user panics");
     let measured: Vec<_> = outcome.levels.iter().map(|level| level.times.measured.clone()).collect();
     let spreads = Spreads::read(&outcome.log[..], &measured).expect("the log that was written");
+    let facts = facts(record, spreads);
+    let report = report(&run, &outcome, &facts);
+    let samples = samples(&facts.record.borders, 2);
+    let performed = performed.lock().clone();
+    Played { run, report, samples, performed }
+}
+
+/// Returns what is known of a run on a machine of which nothing is known.
+fn facts(record: RunRecord, spreads: Spreads) -> RunFacts {
     let machine = Machine {
         cores: 2,
         processor: "unknown".to_owned(),
@@ -122,7 +131,7 @@ async fn played_beside(machine: Processes) -> Played {
         file_system: "unknown".to_owned(),
         load_before: None,
     };
-    let facts = RunFacts {
+    RunFacts {
         started: Timestamp(0),
         command: "doublet-bench run n8mail".to_owned(),
         record,
@@ -133,14 +142,11 @@ async fn played_beside(machine: Processes) -> Played {
         is_out_of_files: false,
         has_swapped: false,
         is_started_server: true,
+        server_settings: Vec::new(),
         runs_before: 0,
         parts: PartFigures::default(),
         spreads,
-    };
-    let report = report(&run, &outcome, &facts);
-    let samples = samples(&facts.record.borders, 2);
-    let performed = performed.lock().clone();
-    Played { run, report, samples, performed }
+    }
 }
 
 /// Returns how many steps of each verb the plan has within the measured interval.
@@ -229,6 +235,27 @@ fn a_number_of_iterations_promises_no_transactions() {
     assert_eq!((promised("idle", None), promised("n8mail", Some(2))), (None, None));
     assert_eq!(promised("n8mail", Some(0)), promised("n8mail", None));
     assert!(promised("n8mail", None).is_some_and(|promised| promised > 3.0));
+}
+
+#[test]
+fn a_title_names_what_was_changed() {
+    let text = shipped::load("n8mail").expect("shipped");
+    let options = RunOptions {
+        set: vec!["calendar=24".to_owned()],
+        users: Some(vec![3]),
+        interval_us: 10_000,
+        time_limit: Duration::from_secs(5),
+        ..RunOptions::default()
+    };
+    let run = prepare(&text, options).expect("it can be played");
+    let title = "N8Mail, 3 users, calendar=24, a connection each 10 ms, steps of at most 5 s";
+    assert_eq!(super::title(&run), title);
+    let mut facts = facts(RunRecord::default(), Spreads::default());
+    assert_eq!(title_of_report(&run, &facts), title);
+    facts.cores.is_pinned = true;
+    facts.server_settings = vec!["store.sync=off".to_owned(), "store.cache=1MiB".to_owned()];
+    let changed = "server and driver on different cores, server with store.sync=off store.cache=1MiB";
+    assert_eq!(title_of_report(&run, &facts), format!("{title}, {changed}"));
 }
 
 #[tokio::test(start_paused = true)]
