@@ -161,7 +161,7 @@ pub fn compare(runs: &[ComparedRun], invalid: InvalidRuns) -> Result<Comparison,
     let mut remarks: Vec<String> =
         labels.iter().zip(runs).filter_map(|(label, run)| state_remark(label, run)).collect();
     for (label, run) in labels[1..].iter().zip(new) {
-        let found = differences::differences(&baseline.stored.report, &run.stored.report);
+        let found = differences::differences(&baseline.stored, &run.stored);
         remarks
             .extend(found.into_iter().map(|difference| format!("{} and baseline differ: {difference}", label.label)));
     }

@@ -298,6 +298,10 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
         servers: run.options.servers,
         parts: run.options.parts,
         transactions_version: TRANSACTIONS_VERSION,
+        iterations: run.options.iterations,
+        recipients: run.options.recipients,
+        interval_us: Some(run.options.interval_us),
+        time_limit_us: Some(micros(run.options.time_limit)),
     }
 }
 

@@ -123,6 +123,18 @@ pub struct Run {
     pub parts: u64,
     /// The version of the weights.
     pub transactions_version: u32,
+    /// The iterations of each user, if `--iterations` states them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u64>,
+    /// The user numbers from which recipients are drawn, if `--recipients` states them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipients: Option<[u64; 2]>,
+    /// From the connection of one user to that of the next, at speed 1. Older reports do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_us: Option<u64>,
+    /// The longest time of a step. Older reports do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_us: Option<u64>,
 }
 
 /// The workload of a run.

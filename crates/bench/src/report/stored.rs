@@ -1,9 +1,9 @@
-//! A stored report, read again from its directory: `report.json`, the histograms and the samples.
+//! A stored report, read again from its directory: `report.json`, the histograms, the samples and the settings.
 //!
 //! A directory may come from another machine. So its files have maximum lengths, times are checked before blocks are
 //! formed, and histograms of verbs and classes that the report does not have are ignored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::ops::Range;
@@ -34,7 +34,12 @@ pub struct StoredReport {
     pub spreads: Spreads,
     /// The samples, or nothing if the directory has no file of them.
     pub samples: Vec<SampleValue>,
+    /// The settings of the server, if the driver has started it and the directory has their file.
+    pub settings: Option<ServerSettings>,
 }
+
+/// The settings of a server, by key. Paths below its folder do not name the folder, which is another one in each run.
+pub type ServerSettings = BTreeMap<String, String>;
 
 /// Why a directory cannot be read as a report.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +79,14 @@ pub enum StoredError {
         /// The error.
         source: LogError,
     },
+    /// The settings of the server cannot be read.
+    #[error("{} is no configuration: {reason}", path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The samples cannot be read.
     #[error("{}: {source}", path.display())]
     Samples {
@@ -89,11 +102,12 @@ impl StoredReport {
     ///
     /// # Errors
     ///
-    /// If a file is missing, too large, damaged, or of another format. `samples.csv` may be missing.
+    /// If a file is missing, too large, damaged, or of another format. `samples.csv` and `server.toml` may be missing.
     pub fn read(folder: &Path) -> Result<Self, StoredError> {
         let report = read_report(&folder.join("report.json"))?;
         let spreads = read_histograms(&folder.join("histograms.hlog"), &report)?;
-        Ok(Self { report, spreads, samples: read_samples(&folder.join("samples.csv"))? })
+        let samples = read_samples(&folder.join("samples.csv"))?;
+        Ok(Self { report, spreads, samples, settings: read_settings(&folder.join("server.toml"))? })
     }
 
     /// Returns the report with the times of the headline and of the verbs computed again from the histograms.
@@ -179,6 +193,29 @@ fn read_histograms(path: &Path, report: &Report) -> Result<Spreads, StoredError>
     let histograms = LogReader::new(BufReader::new(file)).filter(|logged| logged.as_ref().map_or(true, is_known));
     let measured: Vec<_> = report.phases.iter().map(measured).collect();
     Spreads::collect(histograms, &measured).map_err(failed)
+}
+
+fn read_settings(path: &Path) -> Result<Option<ServerSettings>, StoredError> {
+    let text = match read_text(path) {
+        Err(StoredError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let reason = error.message().to_owned();
+        StoredError::Settings { path: path.to_owned(), reason }
+    })?;
+    let data = table.get("server").and_then(|server| server.get("data")?.as_str());
+    let folder = data.and_then(|data| Path::new(data).parent()).and_then(Path::to_str).unwrap_or_default().to_owned();
+    let mut settings = ServerSettings::new();
+    for (section, values) in table {
+        let toml::Value::Table(values) = values else { continue };
+        settings.extend(values.into_iter().map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| format!("{value:?}"), str::to_owned);
+            let value = if folder.is_empty() { value } else { value.replace(&folder, "") };
+            (format!("{section}.{key}"), value)
+        }));
+    }
+    Ok(Some(settings))
 }
 
 fn read_samples(path: &Path) -> Result<Vec<SampleValue>, StoredError> {

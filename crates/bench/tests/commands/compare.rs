@@ -116,6 +116,46 @@ fn other_plans_doors_and_machines_are_named() {
 }
 
 #[test]
+fn other_iterations_intervals_and_settings_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let configuration = |path: &Path, folder: &str, cache: &str| {
+        let lines = [
+            format!("server.data = \"{folder}/data\"  # command line"),
+            format!("listen.lmtp = \"{folder}/lmtp\""),
+            format!("store.cache = \"{cache}\""),
+        ];
+        fs::write(path.join("server.toml"), lines.join("\n")).expect("a file");
+    };
+    let baseline = Figures::default().write(folder.path(), "a", unchanged);
+    configuration(&baseline, "/tmp/one", "auto");
+    let new = Figures::default().write(folder.path(), "b", |report| {
+        report.run.plan = "cc33".to_owned();
+        report.run.iterations = Some(2);
+        report.phases[0].measure_end_us = Some(90_000_000);
+        report.run.interval_us = None;
+        report.run.time_limit_us = Some(1_000_000);
+    });
+    configuration(&new, "/tmp/two", "64MiB");
+    let (out, _) = compare(folder.path(), &["a", "b"], 0);
+    let notes: Vec<&str> = out.lines().filter(|line| line.starts_with("- Note: ")).collect();
+    assert_eq!(
+        notes,
+        [
+            "- Note: new and baseline differ: plans (iterations)",
+            "- Note: new and baseline differ: measured interval (2 min, 1 min)",
+            "- Note: new and baseline differ: time limit of steps (1 min, 1 s)",
+            "- Note: new and baseline differ: store.cache of the server (auto, 64MiB)",
+        ]
+    );
+    Figures::default().write(folder.path(), "c", |report| report.run.plan = "dd44".to_owned());
+    let (out, _) = compare(folder.path(), &["a", "c"], 0);
+    assert!(out.contains("differ: plans (iterations or recipients)\n") && !out.contains("of the server"), "{out}");
+    fs::write(new.join("server.toml"), "not = toml = at all").expect("a file");
+    let (_, err) = compare(folder.path(), &["a", "b"], 1);
+    assert!(err.contains("server.toml is no configuration: "), "{err}");
+}
+
+#[test]
 fn levels_are_compared_by_their_users() {
     let folder = tempfile::tempdir().expect("a folder");
     Figures::default().write(folder.path(), "a", unchanged);

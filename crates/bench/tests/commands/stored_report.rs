@@ -289,6 +289,10 @@ fn run() -> Run {
         servers: 1,
         parts: 1,
         transactions_version: 1,
+        iterations: None,
+        recipients: None,
+        interval_us: Some(1_000_000),
+        time_limit_us: Some(60_000_000),
     }
 }
 
