@@ -25,7 +25,8 @@ use crate::record::histograms::{HistogramKey, Kind, Phase, Subject};
 use crate::record::recorder::Recording;
 use crate::report::model::{
     Calls, Databases, Driver, ErrorFigures, FORMAT, Headline, Machine, MissingRow, NumberSource, Phases, Population,
-    Promised, Report, Requirement, Run, SampleFigures, Server, State, StepCounts, Times, VerbFigures, Workload, micros,
+    Promised, Report, Requirement, Run, SampleFigures, Server, ServerProgram, State, StepCounts, Times, VerbFigures,
+    Workload, micros,
 };
 use crate::report::published;
 use crate::report::verdict::{
@@ -72,6 +73,8 @@ pub struct RunFacts {
     pub is_started_server: bool,
     /// The settings of that server on the command line, as `KEY=VALUE`.
     pub server_settings: Vec<String>,
+    /// The program of the server, if it is known.
+    pub server_program: Option<ServerProgram>,
     /// The runs that have changed the mail files before.
     pub runs_before: u64,
     /// The spreads of the mean responses.
@@ -302,6 +305,7 @@ fn run_section(run: &PreparedRun, facts: &RunFacts) -> Run {
         recipients: run.options.recipients,
         interval_us: Some(run.options.interval_us),
         time_limit_us: Some(micros(run.options.time_limit)),
+        server: facts.server_program.clone(),
     }
 }
 

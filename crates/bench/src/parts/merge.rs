@@ -310,6 +310,7 @@ fn facts(records: &[PartRecord], missing: Vec<IncompletePart>, spreads: Spreads)
         has_swapped: records.iter().any(|record| record.has_swapped),
         is_started_server: own.is_started_server,
         server_settings: own.server_settings.clone(),
+        server_program: own.server_program.clone(),
         spreads,
         parts: PartFigures {
             incomplete: incomplete(records, missing),

@@ -15,7 +15,7 @@ use crate::engine::run::{LEVELS_MAX, LevelOutcome, Outcome, RunEnd};
 use crate::record::counters::VerbCounts;
 use crate::record::histograms::Phase;
 use crate::record::log::Labels;
-use crate::report::model::Machine;
+use crate::report::model::{Machine, ServerProgram};
 use crate::report::verdict::IncompletePart;
 use crate::target::disk::DataDisk;
 
@@ -106,6 +106,9 @@ pub struct PartRecord {
     /// The settings of that server on the command line, as `KEY=VALUE`.
     #[serde(default)]
     pub server_settings: Vec<String>,
+    /// The program of the server, if it is known.
+    #[serde(default)]
+    pub server_program: Option<ServerProgram>,
     /// By how much the clocks of two parts may differ, if this is the coordinator.
     pub clock_difference: Option<Duration>,
     /// Parts that ended before the run, if this is the coordinator.
@@ -177,6 +180,7 @@ impl PartRecord {
             has_swapped: facts.has_swapped,
             is_started_server: facts.is_started_server,
             server_settings: facts.server_settings.clone(),
+            server_program: facts.server_program.clone(),
             clock_difference,
             incomplete,
         }

@@ -81,6 +81,7 @@ fn facts(mut record: RunRecord) -> RunFacts {
         has_swapped: false,
         is_started_server: false,
         server_settings: Vec::new(),
+        server_program: None,
         spreads: Spreads::default(),
         parts: PartFigures::default(),
     }

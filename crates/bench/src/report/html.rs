@@ -266,6 +266,7 @@ fn run(page: &mut Page, report: &Report) {
         format!("Begun {}, seed {}", report.run.started, report.run.seed),
         format!("Command: {}", report.run.command),
         format!("Version {}, commit {}", report.run.version, report.run.commit),
+        format!("Server: {}", report.run.describe_server()),
         format!("Plan {}", report.run.plan),
         format!("Door {}, {} users a connection", report.run.door, report.run.users_per_connection),
         format!(

@@ -228,6 +228,8 @@ fn format_run(report: &Report) -> String {
     let memory = machine.describe_memory();
     let mut text = format!("## Run\n\n- begun {}, seed {}\n", report.run.started, report.run.seed);
     let _ = writeln!(text, "- command: `{}`", report.run.command);
+    let _ = writeln!(text, "- driver: version {}, commit {}", report.run.version, report.run.commit);
+    let _ = writeln!(text, "- server: {}", line(&report.run.describe_server()));
     let _ = writeln!(text, "- plan {}", report.run.plan);
     let _ = writeln!(text, "- {} cores ({}), {memory}, {}", machine.cores, machine.processor, machine.kernel);
     let per_minute = report.workload.promised.transactions_per_minute;

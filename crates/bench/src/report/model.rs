@@ -135,6 +135,30 @@ pub struct Run {
     /// The longest time of a step. Older reports do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_us: Option<u64>,
+    /// The program of the server, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerProgram>,
+}
+
+/// The program of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerProgram {
+    /// What it prints as its version. That of a server that ran already is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The SHA-256 digest of its file, which tells builds of a version apart.
+    pub digest: String,
+}
+
+impl Run {
+    /// Describes the program of the server for people.
+    pub fn describe_server(&self) -> String {
+        match &self.server {
+            Some(ServerProgram { version: Some(version), digest }) => format!("{version}, SHA-256 {digest}"),
+            Some(ServerProgram { version: None, digest }) => format!("version {UNKNOWN}, SHA-256 {digest}"),
+            None => UNKNOWN.to_owned(),
+        }
+    }
 }
 
 /// The workload of a run.

@@ -1,18 +1,25 @@
 //! What a report says about the driver and its machine.
 
+use std::io::Read as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use bench::driver::outcome::CoreCounts;
-use bench::report::model::Machine;
+use bench::report::model::{Machine, ServerProgram};
 use bench::target::Target;
 use bench::target::cores::CoreHalves;
 use bench::target::disk::DataDisk;
 use bench::target::process::{Processes, SwappedPages};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sha2::{Digest as _, Sha256};
 
 /// The commit of this program, which `scripts/cargo` states when it is built. Only this crate of a program is compiled
 /// again if it changes.
 pub const COMMIT: Option<&str> = option_env!("DOUBLET_COMMIT");
+/// A program is read in pieces of this length.
+const DIGEST_PIECE_BYTES: usize = 1 << 20;
+/// Maximum length of the version that a server prints.
+const VERSION_CHARS_MAX: usize = 200;
 /// Files that a run opens besides the connections of its users.
 pub const OTHER_FILES: u64 = 100;
 
@@ -93,6 +100,33 @@ pub fn data_disk(target: &Target) -> DataDisk {
     folder.map_or(DataDisk::NoFolder, |folder| DataDisk::of_folder(&Processes::default(), folder))
 }
 
+/// Describes the program of a server that the driver has started. What cannot be read is not known.
+pub fn started_program(program: &Path) -> Option<ServerProgram> {
+    let digest = file_digest(program)?;
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok();
+    let output = output.filter(|output| output.status.success());
+    let line = output.and_then(|output| String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned));
+    Some(ServerProgram { version: line.map(|line| line.chars().take(VERSION_CHARS_MAX).collect()), digest })
+}
+
+/// Describes the program of a server that runs already, from one of its processes on this machine.
+pub fn running_program(processes: &[u32]) -> Option<ServerProgram> {
+    let digests = processes.iter().filter_map(|process| file_digest(Path::new(&format!("/proc/{process}/exe"))));
+    digests.into_iter().next().map(|digest| ServerProgram { version: None, digest })
+}
+
+fn file_digest(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; DIGEST_PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).ok()? {
+            0 => return Some(base::hex::lower(&digest.finalize())),
+            length => digest.update(&piece[..length]),
+        }
+    }
+}
+
 /// Returns an identifier of the machine since it was started.
 pub fn machine_id() -> String {
     Processes::default().machine_id().unwrap_or_default()
@@ -140,6 +174,24 @@ mod tests {
         assert_eq!(of("/tmp/x").as_deref(), Some("tmpfs"));
         assert_eq!(of("/tmp/deep/x").as_deref(), Some("xfs"));
         assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn programs_have_the_digest_of_their_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("abc"), "abc").expect("a file");
+        let digest = file_digest(&folder.path().join("abc")).expect("a file");
+        assert!(digest.starts_with("ba7816bf") && digest.len() == 64, "{digest}");
+        assert_eq!(started_program(&folder.path().join("none")), None);
+        let mut server = Command::new("cat");
+        let mut server = server.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a program of every system");
+        let program = std::fs::read_link(format!("/proc/{}/exe", server.id())).expect("it runs");
+        let running = running_program(&[u32::MAX, server.id()]).expect("a file that can be read");
+        assert_eq!((Some(&running.digest), &running.version), (file_digest(&program).as_ref(), &None));
+        assert_eq!(started_program(&program).map(|started| started.digest), Some(running.digest));
+        drop(server.stdin.take());
+        server.wait().expect("its input has ended");
+        assert_eq!(running_program(&[]), None);
     }
 
     /// That of the driver's folder for temporary files says nothing about the server of `--target`.

@@ -23,7 +23,7 @@ use bench::driver::prepare::{PreparedRun, Refusal};
 use bench::engine::run::{Outcome, StopRequest};
 use bench::parts::Parts;
 use bench::report::directory::{ReportDirectory, directory_name};
-use bench::report::model::Report;
+use bench::report::model::{Report, ServerProgram};
 use bench::report::samples::SampleValue;
 use bench::report::verdict::State;
 use bench::target::by_server::{ByServer, ServerShare};
@@ -135,6 +135,7 @@ struct RunBegin {
     /// The data folder of the server, if it is known.
     data_folder: Option<PathBuf>,
     is_started_server: bool,
+    server_program: Option<ServerProgram>,
     /// The runs that have changed the mail files before.
     runs_before: u64,
 }
@@ -272,6 +273,10 @@ impl PlaySession<'_> {
             machine: self.before.at_begin_of_run(),
             data_folder: open.targets.of_first().data_folder.clone(),
             is_started_server: open.servers.is_some(),
+            server_program: match open.servers {
+                Some(_) => facts::started_program(&self.server_program()?),
+                None => facts::running_program(&open.targets.of_first().processes),
+            },
             runs_before: open.data.as_ref().map_or(0, DataFolder::runs),
         };
         if let Some(data) = &mut open.data {
@@ -463,11 +468,15 @@ impl PlaySession<'_> {
         work(self, open).await
     }
 
-    fn server_options(&self, run: &PreparedRun) -> Result<ServerOptions> {
-        let program = match &self.options.server {
+    fn server_program(&self) -> Result<PathBuf> {
+        Ok(match &self.options.server {
             Some(program) => program.clone(),
             None => std::env::current_exe()?.with_file_name("doublet"),
-        };
+        })
+    }
+
+    fn server_options(&self, run: &PreparedRun) -> Result<ServerOptions> {
+        let program = self.server_program()?;
         let workload = run.plan.workload();
         let mut settings = Vec::new();
         if !workload.mailbox.full_text {
@@ -509,6 +518,7 @@ impl PlaySession<'_> {
             has_swapped: begin.machine.has_swapped(),
             is_started_server: begin.is_started_server,
             server_settings: self.options.server_set.clone(),
+            server_program: begin.server_program.clone(),
             spreads: Spreads::read(log, &measured)?,
             runs_before: begin.runs_before,
             parts: PartFigures::default(),

@@ -293,6 +293,7 @@ fn run() -> Run {
         recipients: None,
         interval_us: Some(1_000_000),
         time_limit_us: Some(60_000_000),
+        server: Some(ServerProgram { version: Some("doublet 0.1.0".to_owned()), digest: "cc33".to_owned() }),
     }
 }
 

@@ -42,6 +42,9 @@ fn of_reports(baseline: &Report, new: &Report) -> Vec<String> {
     found.extend(both("servers", baseline.run.servers.to_string(), new.run.servers.to_string()));
     found.extend(both("population", population(baseline), population(new)));
     found.extend(both("left out", left_out(baseline), left_out(new)));
+    if baseline.run.server.is_some() && new.run.server.is_some() {
+        found.extend(both("programs of the server", baseline.run.describe_server(), new.run.describe_server()));
+    }
     let machines = machine(&baseline.machine).into_iter().zip(machine(&new.machine));
     found.extend(machines.filter_map(|((name, one), (_, other))| both(name, one, other)));
     found

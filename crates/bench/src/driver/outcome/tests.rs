@@ -143,6 +143,7 @@ fn facts(record: RunRecord, spreads: Spreads) -> RunFacts {
         has_swapped: false,
         is_started_server: true,
         server_settings: Vec::new(),
+        server_program: None,
         runs_before: 0,
         parts: PartFigures::default(),
         spreads,
