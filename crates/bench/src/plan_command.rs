@@ -86,7 +86,7 @@ fn format(run: &PreparedRun, forecast: &Forecast) -> String {
         ("mean size", gigabytes(population.message_bytes)),
         ("bytes over the wire, population", gigabytes(population.wire_bytes)),
         ("bytes on the disk, nothing shared", gigabytes(population.disk_bytes)),
-        ("bytes on the disk, attachments shared", gigabytes(population.disk_shared_bytes)),
+        ("bytes on the disk, contents shared", gigabytes(population.disk_shared_bytes)),
         ("bytes on the disk, run, at most", forecast.run_disk_bytes.map_or_else(unknown, gigabytes)),
         ("bytes that the disk must have", gigabytes(forecast.disk_needed_bytes)),
         ("bytes that the disk has", forecast.disk_available_bytes.map_or_else(unknown, gigabytes)),

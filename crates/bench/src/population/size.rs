@@ -7,12 +7,13 @@
 use serde::Serialize;
 
 use super::attachment;
+use super::content::Purpose;
 use super::databases::DatabaseFiles;
 use super::memos::MailFiles;
 
 /// What a document has besides text and attachment, on the wire and on the disk: items, indexes and log.
 const DOCUMENT_BYTES: f64 = 2_000.0;
-/// The smallest attachment that the server stores by reference, by default.
+/// The smallest attachment, or part of a message, that the server stores by reference, by default.
 const SHARED_BYTES_MIN: f64 = 4_096.0;
 /// The disk must have so much more than the population: for what the run adds, and for the store, which writes before
 /// it deletes.
@@ -60,7 +61,7 @@ pub struct SizePlan {
     pub wire_bytes: u64,
     /// Bytes on the disk if nothing were shared.
     pub disk_bytes: u64,
-    /// Bytes on the disk if each attachment is stored once.
+    /// Bytes on the disk if what is stored apart from its message is stored once: attachments and, of messages, texts.
     pub disk_shared_bytes: u64,
     /// Bytes that the disk must have.
     pub disk_needed_bytes: u64,
@@ -81,7 +82,10 @@ impl SizePlan {
         let of_documents = |count: u64| count as f64 * (sizes.text + DOCUMENT_BYTES);
         let wire = of_documents(filled) + filled as f64 * sizes.attached + changed * DOCUMENT_BYTES + others.bytes;
         let disk = of_documents(messages) + messages as f64 * sizes.attached + others.bytes;
-        let shared = of_documents(messages) + messages as f64 * sizes.inline + sizes.distinct + others.bytes;
+        // A copy shares its text with the message of which it is a copy, and no two bodies of those are equal.
+        let shared_texts = copied as f64 * sizes.text_apart;
+        let shared =
+            of_documents(messages) - shared_texts + messages as f64 * sizes.inline + sizes.distinct + others.bytes;
         let rates = &ASSUMED;
         let sent = filled.saturating_add(others.count);
         let seconds = (sent as f64 / rates.documents).max(wire / rates.bytes)
@@ -131,6 +135,8 @@ impl OtherDocuments {
 /// Sizes of a message, on average, in bytes.
 struct Sizes {
     text: f64,
+    /// Of the text, what the server stores apart from the message.
+    text_apart: f64,
     attached: f64,
     /// Of the attachments, those that are too small to be stored by reference.
     inline: f64,
@@ -140,11 +146,16 @@ struct Sizes {
 
 impl Sizes {
     fn of(files: &MailFiles, filled: u64) -> Self {
-        let mut sizes = Self { text: 0.0, attached: 0.0, inline: 0.0, distinct: 0.0 };
+        let mut sizes = Self { text: 0.0, text_apart: 0.0, attached: 0.0, inline: 0.0, distinct: 0.0 };
         for row in &files.profile.rows {
             let share = row.share.fraction().to_f64();
             let attachment = row.attachment_bytes as f64 * files.size_scale;
-            sizes.text += share * row.body_bytes as f64 * files.size_scale;
+            let text = row.body_bytes as f64 * files.size_scale;
+            sizes.text += share * text;
+            // The text of a document is in its items. Of a message with two forms, the smaller one may be in it, too.
+            if files.purpose != Purpose::Document && text >= SHARED_BYTES_MIN {
+                sizes.text_apart += share * text;
+            }
             sizes.attached += share * attachment;
             if attachment >= SHARED_BYTES_MIN {
                 sizes.distinct += attachment * attachment::distinct_files((share * filled as f64) as u64);
@@ -159,7 +170,6 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::population::content::Purpose;
     use crate::workload::profile::SizeProfile;
     use crate::workload::units::Share;
 
@@ -204,6 +214,18 @@ mod tests {
         assert!(copied.shared_bytes() > all.shared_bytes());
         // The text of a mail file is copied: 42 of 97 KB.
         assert!(copied.disk_shared_bytes * 10 > all.disk_bytes * 4, "{copied:?}");
+    }
+
+    /// The texts of the profile have 42 of 97 KB, of which 60 bytes are in messages that are too small.
+    #[test]
+    fn copies_of_messages_share_texts() {
+        let messages = |masters: u64| MailFiles { purpose: Purpose::Message, ..files(1_000, 1_000, masters) };
+        let [of_documents, of_messages] = [files(1_000, 1_000, 10), messages(10)].map(|files| plan(&files));
+        assert_eq!(of_messages.disk_bytes, of_documents.disk_bytes);
+        let texts = of_messages.shared_bytes() - of_documents.shared_bytes();
+        let expected = 990_000 * (300 * 10_000 + 400 * 50_000 + 100 * 50_000 + 95 * 150_000) / 1_000;
+        assert!(texts.abs_diff(expected) < 1_000, "{texts} {expected}");
+        assert_eq!(plan(&messages(1_000)).shared_bytes(), plan(&files(1_000, 1_000, 1_000)).shared_bytes());
     }
 
     /// Checks the plan against generated messages: their number of bytes, and those of the different attachments.

@@ -34,8 +34,8 @@ pub fn describe(population: &Population, door: &str) -> String {
     if let Some(bytes) = population.shared_bytes.filter(|bytes| *bytes > 0) {
         let megabytes = bytes as f64 / 1e6;
         text.push_str(&format!(
-            " About {megabytes:.1} MB of attachments are the same in several messages, and a server that stores them \
-             once needs so much less: this flatters its figures of disk and cache."
+            " About {megabytes:.1} MB of attachments and of texts in copies are the same in several messages, and a \
+             server that stores them once needs so much less: this flatters its figures of disk and cache."
         ));
     }
     match population.runs_before {
