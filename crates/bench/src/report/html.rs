@@ -11,9 +11,11 @@ use super::curves::Curve;
 use super::model::{Databases, Headline, Report, Times};
 use super::population;
 use super::samples::SampleValue;
-use super::validity::{self, reason_against};
+use super::table::{Cell, Table, header, judged, judged_with_reason, none};
+use super::validity;
+use super::{articles, sources};
 use crate::workload::units::format_integer;
-use page::{Cell, Page};
+use page::Page;
 
 const MICROS_PER_MINUTE: f64 = 60e6;
 
@@ -22,7 +24,7 @@ pub fn format(report: &Report, samples: &[SampleValue]) -> String {
     let mut page = Page::new(&report.title);
     state(&mut page, report);
     headline(&mut page, report);
-    tables::published(&mut page, report);
+    articles(&mut page, report);
     tables::server(&mut page, report);
     verbs(&mut page, report);
     time_lines(&mut page, report, samples);
@@ -61,7 +63,8 @@ fn headline(page: &mut Page, report: &Report) {
         "failed",
     ]);
     let rows: Vec<Vec<Cell>> = levels.iter().map(|level| headline_row(report, level)).collect();
-    page.table("Transactions a minute, and responses in milliseconds", &header, &rows);
+    let caption = "Transactions a minute, and responses in milliseconds".to_owned();
+    page.table(&Table { caption, header, rows });
     if let Some(level) = levels.iter().find(|level| level.figure != "NotesMark") {
         page.paragraph(&format!("The figure is a {}: see \"Left out\".", level.figure));
     }
@@ -83,26 +86,16 @@ fn headline_row(report: &Report, level: &Headline) -> Vec<Cell> {
     row
 }
 
-/// Returns a figure of a level, struck out if the figures of the level do not stand.
-fn judged(report: &Report, users: u64, figure: String) -> Cell {
-    match reason_against(report, users) {
-        Some(_) => Cell::Struck(figure),
-        None => Cell::Number(figure),
-    }
-}
-
-/// Returns a figure of a level, struck out with the reason if the figures of the level do not stand.
-fn judged_with_reason(report: &Report, users: u64, figure: String) -> Cell {
-    match reason_against(report, users) {
-        Some(reason) => Cell::StruckWithReason(figure, reason.to_owned()),
-        None => Cell::Number(figure),
-    }
-}
-
 fn percentiles(report: &Report, users: u64, times: Option<&Times>) -> [Cell; 4] {
     let values: [fn(&Times) -> u64; 4] =
         [|times| times.p50_us, |times| times.p95_us, |times| times.p99_us, |times| times.max_us];
     values.map(|value| judged(report, users, times.map_or_else(none, |times| millis(value(times)))))
+}
+
+fn articles(page: &mut Page, report: &Report) {
+    page.heading(articles::HEADING);
+    page.paragraph(&articles::describe(report));
+    articles::tables(report).iter().for_each(|table| page.table(table));
 }
 
 fn verbs(page: &mut Page, report: &Report) {
@@ -138,8 +131,7 @@ fn verbs(page: &mut Page, report: &Report) {
         row.push(mean(figures.service.as_ref()));
         row
     };
-    let rows: Vec<Vec<Cell>> = report.verbs.iter().map(row).collect();
-    page.table("", &header, &rows);
+    page.table(&Table { caption: String::new(), header, rows: report.verbs.iter().map(row).collect() });
 }
 
 const PROCESSOR_LINE: &str = "Processor of the server, percent of all cores";
@@ -244,19 +236,9 @@ fn errors(page: &mut Page, report: &Report) {
 }
 
 fn sources(page: &mut Page, report: &Report) {
-    page.heading("Sources of the workload");
-    let per_minute = report.workload.promised.transactions_per_minute;
-    let name = &report.workload.name;
-    page.paragraph(&format!("{name} promises {per_minute:.3} transactions a user and minute at speed 1."));
-    let row = |number: &super::model::NumberSource| {
-        let value = match &number.value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        vec![Cell::Text(number.key.clone()), Cell::Text(value), Cell::Text(number.sources.join(", "))]
-    };
-    let rows: Vec<Vec<Cell>> = report.workload.numbers.iter().map(row).collect();
-    page.table("", &header(&["key", "value", "sources"]), &rows);
+    page.heading(sources::HEADING);
+    page.paragraph(&sources::describe(report));
+    page.table(&sources::table(report));
 }
 
 fn run(page: &mut Page, report: &Report) {
@@ -278,14 +260,6 @@ fn run(page: &mut Page, report: &Report) {
             machine.file_system
         ),
     ]);
-}
-
-fn header(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn none() -> String {
-    "–".to_owned()
 }
 
 fn millis(time_us: u64) -> String {

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::model::{Headline, Report, Times, VerbFigures};
 use super::population;
+use super::table::Table;
 use super::validity::{self, reason_against};
+use super::{articles, sources};
 use crate::compare::output::{format_figure, line};
 use crate::workload::units::format_integer;
 
@@ -13,12 +15,14 @@ pub fn format(report: &Report) -> String {
     let mut text = format!("# {}\n\n", report.title);
     text.push_str(&format_state(report));
     text.push_str(&format_headline(report));
+    text.push_str(&format_articles(report));
     text.push_str(&format_verbs(report));
     text.push_str(&format_server(report));
     text.push_str(&format_driver(report));
     text.push_str(&format_left_out(report));
     text.push_str(&format_errors(report));
     text.push_str(&format_population(report));
+    text.push_str(&format_sources(report));
     text.push_str(&format_run(report));
     text
 }
@@ -99,6 +103,16 @@ fn format_struck_out(report: &Report) -> String {
 
 fn promised(level: &Headline) -> String {
     level.notesmark_promised.map(|promised| format!(" ({promised:.1} promised)")).unwrap_or_default()
+}
+
+fn format_articles(report: &Report) -> String {
+    let tables: Vec<String> = articles::tables(report).iter().map(Table::to_markdown).collect();
+    format!("## {}\n\n{}\n\n{}", articles::HEADING, articles::describe(report), tables.concat())
+}
+
+fn format_sources(report: &Report) -> String {
+    let table = sources::table(report).to_markdown();
+    format!("## {}\n\n{}\n\n{table}", sources::HEADING, line(&sources::describe(report)))
 }
 
 fn format_verbs(report: &Report) -> String {
@@ -231,9 +245,12 @@ fn format_run(report: &Report) -> String {
     let _ = writeln!(text, "- driver: version {}, commit {}", report.run.version, report.run.commit);
     let _ = writeln!(text, "- server: {}", line(&report.run.describe_server()));
     let _ = writeln!(text, "- plan {}", report.run.plan);
-    let _ = writeln!(text, "- {} cores ({}), {memory}, {}", machine.cores, machine.processor, machine.kernel);
-    let per_minute = report.workload.promised.transactions_per_minute;
-    let _ = writeln!(text, "- the workload promises {per_minute:.3} transactions a user and minute at speed 1");
+    let _ = writeln!(text, "- door {}, {} users a connection", report.run.door, report.run.users_per_connection);
+    let _ = writeln!(
+        text,
+        "- {} cores ({}), {memory}, {}, data on {}",
+        machine.cores, machine.processor, machine.kernel, machine.file_system
+    );
     text
 }
 

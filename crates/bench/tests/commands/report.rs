@@ -114,7 +114,7 @@ fn numbers_are_those_of_the_report() {
         let intensity = Row { resource: "total_disk_intensity".to_owned(), ..report.server.rows[0].clone() };
         report.server.rows.push(intensity);
     });
-    let [html, _] = pages(&path);
+    let [html, markdown] = pages(&path);
     let rows = parse(&html).rows;
     let json = fs::read_to_string(path.join("report.json")).expect("a file");
     let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
@@ -135,6 +135,7 @@ fn numbers_are_those_of_the_report() {
     assert_eq!(headline[8..], counts);
     let published = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "cpu_utilization")).expect("AIX");
     assert_eq!(published[1..], ["percent", "61", "59", "40.00"]);
+    assert!(markdown.contains("| cpu_utilization | percent | 61 | 59 | 40.00 |\n"), "{markdown}");
     let intensity = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "total_disk_intensity"));
     let intensity = intensity.expect("z/OS").last().expect("this run");
     assert!(intensity.starts_with("none: the article states neither"), "{intensity}");

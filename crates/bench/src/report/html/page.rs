@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::curves::Curve;
+use crate::report::table::{Cell, Table};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#111}\
                      table{border-collapse:collapse;margin:.5em 0 1.5em}\
@@ -10,19 +11,6 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max
                      .n{text-align:right;font-variant-numeric:tabular-nums}\
                      caption{text-align:left;font-weight:600}\
                      code{overflow-wrap:anywhere}svg{max-width:100%;height:auto}";
-
-/// A cell of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell {
-    /// A text.
-    Text(String),
-    /// A number, aligned to the right.
-    Number(String),
-    /// A number that is not valid.
-    Struck(String),
-    /// A number that is not valid, and the reason.
-    StruckWithReason(String, String),
-}
 
 /// A page that is written from the beginning to the end.
 #[derive(Debug)]
@@ -64,16 +52,16 @@ impl Page {
         }
     }
 
-    /// Appends a table. Columns of numbers are those with a number in the first row.
-    pub fn table(&mut self, caption: &str, header: &[String], rows: &[Vec<Cell>]) {
+    /// Appends a table.
+    pub fn table(&mut self, table: &Table) {
+        let Table { caption, header, rows } = table;
         self.text.push_str("<table>\n");
         if !caption.is_empty() {
             let _ = writeln!(self.text, "<caption>{}</caption>", escape(caption));
         }
         self.text.push_str("<tr>");
         for (index, name) in header.iter().enumerate() {
-            let first = rows.first().and_then(|row| row.get(index));
-            let class = if matches!(first, None | Some(Cell::Text(_))) { "" } else { " class=\"n\"" };
+            let class = if table.has_numbers(index) { " class=\"n\"" } else { "" };
             let _ = write!(self.text, "<th{class}>{}</th>", escape(name));
         }
         self.text.push_str("</tr>\n");
@@ -131,6 +119,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::table::header;
 
     #[test]
     fn texts_are_escaped() {
@@ -138,7 +127,7 @@ mod tests {
         page.list(["it's\n\u{0}".to_owned()]);
         let why = Cell::StruckWithReason("1".to_owned(), "<why>".to_owned());
         let row = vec![Cell::Text("<s>".to_owned()), why, Cell::Struck("2".to_owned())];
-        page.table("<cap>", &["x", "y", "z"].map(str::to_owned), &[row]);
+        page.table(&Table { caption: "<cap>".to_owned(), header: header(&["x", "y", "z"]), rows: vec![row] });
         let text = page.finish();
         let parts = [
             "<h1>a &lt;b&gt; &amp; &quot;c&quot;</h1>",

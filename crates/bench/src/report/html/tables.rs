@@ -1,98 +1,10 @@
-//! The tables of the articles with the rows of this run beside them, and the rows of the server.
+//! The rows of the server.
 
-use super::page::{Cell, Page};
-use super::{header, none};
+use super::page::Page;
 use crate::compare::output::format_figure;
 use crate::report::model::Report;
-use crate::report::published::{PublishedRow, REMARK, own_name, reason_without_counterpart};
+use crate::report::table::{Cell, Table, header, judged};
 use crate::report::validity;
-
-/// Appends the tables of the articles that have the workload, in their order.
-pub(super) fn published(page: &mut Page, report: &Report) {
-    page.heading("Tables of the articles");
-    if report.published.is_empty() {
-        page.paragraph("No article has a table of this workload.");
-        return;
-    }
-    page.paragraph(&format!("Published values are of {REMARK}: they show what a table has, not who is faster."));
-    let mut rest = &report.published[..];
-    while let Some(first) = rest.first() {
-        let is_same = |row: &PublishedRow| row.source == first.source && row.table == first.table;
-        let length = rest.iter().take_while(|row| is_same(row)).count();
-        published_table(page, report, &rest[..length]);
-        rest = &rest[length..];
-    }
-}
-
-/// A column of a published table.
-type Column<'a> = (&'a str, &'a str, u64);
-
-fn column(row: &PublishedRow) -> Column<'_> {
-    (&row.workload, &row.release, row.users)
-}
-
-fn published_table(page: &mut Page, report: &Report, rows: &[PublishedRow]) {
-    let mut columns: Vec<Column<'_>> = Vec::new();
-    let mut resources: Vec<(&str, &str)> = Vec::new();
-    for row in rows {
-        let resource = (row.resource.as_str(), row.unit.as_str());
-        if !columns.contains(&column(row)) {
-            columns.push(column(row));
-        }
-        if !resources.contains(&resource) {
-            resources.push(resource);
-        }
-    }
-    let users: Vec<u64> = report.phases.iter().map(|phases| phases.users).collect();
-    let mut names = header(&["resource", "unit"]);
-    names.extend(columns.iter().map(|(workload, release, users)| format!("{workload}, {release}, {users} users")));
-    names.extend(users.iter().map(|users| format!("this run, {users} users")));
-    let line = |(resource, unit): &(&str, &str)| {
-        let mut line = vec![Cell::Text((*resource).to_owned()), Cell::Text((*unit).to_owned())];
-        for wanted in &columns {
-            let value =
-                rows.iter().find(|row| row.resource == *resource && row.unit == *unit && column(row) == *wanted);
-            line.push(Cell::Number(value.map_or_else(none, |row| row.value.to_string())));
-        }
-        line.extend(users.iter().map(|users| own_value(report, resource, *users)));
-        line
-    };
-    let lines: Vec<Vec<Cell>> = resources.iter().map(line).collect();
-    let first = &rows[0];
-    page.table(&format!("[{}] {} ({}; {REMARK})", first.source, first.table, first.platform), &names, &lines);
-}
-
-/// Returns the value of this run for a row of an article, in the unit of the article, or why there is none.
-fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
-    if let Some(reason) = reason_without_counterpart(resource) {
-        return Cell::Number(format!("none: {reason}"));
-    }
-    let level = report.headline.iter().flatten().find(|level| level.users == users);
-    let (own, factor) = own_name(resource);
-    let value = match own {
-        "total_number_of_users" => Some(users.to_string()),
-        "notesmark" => level.map(|level| format!("{:.1}", level.notesmark)),
-        "response_time_msec" => level
-            .and_then(|level| level.response.as_ref())
-            .map(|response| format!("{:.1}", response.mean_us as f64 / 1_000.0)),
-        own => {
-            let row = report.server.rows.iter().find(|row| row.users == users && row.resource == own);
-            let is_of_own_cores = own == "processor_percent_busy" && report.driver.pinned;
-            let remark = if is_of_own_cores { " (of the server's own cores)" } else { "" };
-            row.map(|row| format!("{}{remark}", format_figure(row.mean * factor)))
-        }
-    };
-    match value {
-        Some(value) => super::judged_with_reason(report, users, value),
-        None => Cell::Number(missing(report, own)),
-    }
-}
-
-/// Returns why a row is missing.
-fn missing(report: &Report, resource: &str) -> String {
-    let missing = report.server.missing.iter().find(|missing| missing.resource == resource);
-    missing.map_or_else(none, |missing| format!("none: {}", missing.reason))
-}
 
 /// Appends the rows of the server.
 pub(super) fn server(page: &mut Page, report: &Report) {
@@ -106,9 +18,10 @@ pub(super) fn server(page: &mut Page, report: &Report) {
         let mut line = vec![Cell::Text(row.resource.clone()), Cell::Text(row.unit.clone())];
         line.push(Cell::Text(row.origin.clone()));
         line.push(Cell::Number(row.users.to_string()));
-        line.extend([row.mean, row.min, row.max].map(|value| super::judged(report, row.users, format_figure(value))));
+        line.extend([row.mean, row.min, row.max].map(|value| judged(report, row.users, format_figure(value))));
         line
     };
     let lines: Vec<Vec<Cell>> = report.server.rows.iter().map(line).collect();
-    page.table("", &header(&["resource", "unit", "from", "users", "mean", "minimum", "maximum"]), &lines);
+    let header = header(&["resource", "unit", "from", "users", "mean", "minimum", "maximum"]);
+    page.table(&Table { caption: String::new(), header, rows: lines });
 }
