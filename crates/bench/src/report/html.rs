@@ -13,7 +13,7 @@ use super::population;
 use super::samples::SampleValue;
 use super::table::{Cell, Table, header, judged, judged_with_reason, none};
 use super::validity;
-use super::{articles, sources};
+use super::{articles, levels, sources};
 use crate::workload::units::format_integer;
 use page::Page;
 
@@ -28,7 +28,7 @@ pub fn format(report: &Report, samples: &[SampleValue]) -> String {
     tables::server(&mut page, report);
     verbs(&mut page, report);
     time_lines(&mut page, report, samples);
-    levels(&mut page, report);
+    level_curves(&mut page, report);
     left_out(&mut page, report);
     driver(&mut page, report);
     errors(&mut page, report);
@@ -134,19 +134,9 @@ fn verbs(page: &mut Page, report: &Report) {
     page.table(&Table { caption: String::new(), header, rows: report.verbs.iter().map(row).collect() });
 }
 
-const PROCESSOR_LINE: &str = "Processor of the server, percent of all cores";
-const PINNED_PROCESSOR_LINE: &str = "Processor of the server, percent of its own cores";
-
-/// The time lines, and the rows that they show.
-const TIME_LINES: &[(&str, &str)] = &[
-    (PROCESSOR_LINE, "processor_percent_busy"),
-    ("Memory of the server, resident set, MB", "process_resident_memory_in_mb"),
-    ("Disk of the data folder, operations a second", "total_disk_operations_per_second"),
-    ("Disk of the data folder, MB a second", "total_disk_mb_transferred_per_second"),
-    ("Written by the server to the disk, MB a second", "process_disk_mb_written_per_second"),
-    ("Network, MB a second", "network_mb_per_second"),
-    ("Processor of the driver, percent of one core", "driver_processor_percent_of_one_core"),
-];
+/// The time line of the driver, beside those of the server.
+const DRIVER_LINE: (&str, &str) =
+    ("Processor of the driver, percent of one core", "driver_processor_percent_of_one_core");
 
 fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     page.heading("Time lines");
@@ -164,28 +154,22 @@ fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     page.curve(&curve("Mean response, milliseconds", response.collect()));
     let users = report.samples.iter().map(|sample| (minutes(sample.end_us), sample.users_connected as f64));
     page.curve(&curve("Connected users", users.collect()));
-    for (title, resource) in TIME_LINES {
-        let is_of_own_cores = *title == PROCESSOR_LINE && report.driver.pinned;
-        let title = if is_of_own_cores { PINNED_PROCESSOR_LINE } else { title };
+    for (title, resource) in levels::ROWS.iter().chain([&DRIVER_LINE]) {
+        let title = levels::title(report, title);
         let values = samples.iter().filter(|sample| sample.resource == *resource);
         page.curve(&curve(title, values.map(|sample| (minutes(sample.end_us), sample.value)).collect()));
     }
 }
 
 /// Appends the curves over the levels, if there are several.
-fn levels(page: &mut Page, report: &Report) {
-    let levels = report.headline.as_deref().unwrap_or_default();
-    if levels.len() < 2 {
+fn level_curves(page: &mut Page, report: &Report) {
+    let curves = levels::curves(report);
+    if curves.is_empty() {
         return;
     }
     page.heading("Levels");
     page.list(validity::describe(report));
-    let curve = |title: &str, points: Vec<(f64, f64)>| Curve { title: title.to_owned(), horizontal: "users", points };
-    let notesmark = levels.iter().map(|level| (level.users as f64, level.notesmark));
-    page.curve(&curve("NotesMark, transactions a minute", notesmark.collect()));
-    let response =
-        levels.iter().filter_map(|level| Some((level.users as f64, level.response.as_ref()?.mean_us as f64 / 1_000.0)));
-    page.curve(&curve("Mean response, milliseconds", response.collect()));
+    curves.iter().for_each(|curve| page.curve(curve));
 }
 
 fn left_out(page: &mut Page, report: &Report) {

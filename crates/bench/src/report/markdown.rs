@@ -6,7 +6,7 @@ use super::model::{Headline, Report, Times, VerbFigures};
 use super::population;
 use super::table::Table;
 use super::validity::{self, reason_against};
-use super::{articles, sources};
+use super::{articles, levels, sources};
 use crate::compare::output::{format_figure, line};
 use crate::workload::units::format_integer;
 
@@ -18,6 +18,7 @@ pub fn format(report: &Report) -> String {
     text.push_str(&format_articles(report));
     text.push_str(&format_verbs(report));
     text.push_str(&format_server(report));
+    text.push_str(&format_levels(report));
     text.push_str(&format_driver(report));
     text.push_str(&format_left_out(report));
     text.push_str(&format_errors(report));
@@ -108,6 +109,12 @@ fn promised(level: &Headline) -> String {
 fn format_articles(report: &Report) -> String {
     let tables: Vec<String> = articles::tables(report).iter().map(Table::to_markdown).collect();
     format!("## {}\n\n{}\n\n{}", articles::HEADING, articles::describe(report), tables.concat())
+}
+
+/// Formats what HTML shows as curves over the levels, if there are several.
+fn format_levels(report: &Report) -> String {
+    let table = levels::table(report).map(|table| table.to_markdown());
+    table.map(|table| format!("## Levels\n\n{}{table}", format_struck_out(report))).unwrap_or_default()
 }
 
 fn format_sources(report: &Report) -> String {

@@ -142,6 +142,35 @@ fn numbers_are_those_of_the_report() {
 }
 
 #[test]
+fn several_levels_have_curves_by_users() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let two = Figures { levels: 2, ..Figures::default() };
+    let path = two.write(folder.path(), "a", |report| {
+        report.state.name = "failed".to_owned();
+        report.state.reasons = vec![remark("errors", "20 users: 2 % failed", Some(20))];
+    });
+    let [html, markdown] = pages(&path);
+    let curves = section(&html, "Levels");
+    let titles: Vec<&str> = curves.lines().filter_map(|line| line.strip_prefix("<p>")?.strip_suffix("</p>")).collect();
+    let expected = [
+        "NotesMark, transactions a minute",
+        "Mean response, milliseconds",
+        "Processor of the server, percent of all cores",
+        "Memory of the server, resident set, MB",
+    ];
+    assert_eq!((titles.as_slice(), curves.matches("<svg").count()), (&expected[..], 4));
+    // 20 users with 80 % are the largest point, and 10 users with 40 % are in the middle.
+    assert_eq!(curves.matches("points=\"390.0,98.0 700.0,16.0\"").count(), 4, "{curves}");
+    let sentence = "The figures of 20 users are struck out: 2 % failed";
+    assert!(curves.contains(sentence), "{curves}");
+    let rows = "| 10 | 120.0 | 0.750 | 40.00 | 400.0 |\n| 20 | ~~240.0~~ | ~~1.500~~ | ~~80.00~~ | ~~800.0~~ |\n";
+    assert!(markdown.contains(rows) && markdown.contains(sentence), "{markdown}");
+    let path = Figures::default().write(folder.path(), "b", |_| {});
+    let [html, markdown] = pages(&path);
+    assert!(!html.contains("<h2>Levels</h2>") && !markdown.contains("## Levels"), "{markdown}");
+}
+
+#[test]
 fn the_processor_of_a_pinned_server_is_that_of_its_own_cores() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = Figures::default().write(folder.path(), "a", |report| report.driver.pinned = true);
