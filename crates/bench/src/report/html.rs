@@ -65,6 +65,10 @@ fn headline(page: &mut Page, report: &Report) {
     let rows: Vec<Vec<Cell>> = levels.iter().map(|level| headline_row(report, level)).collect();
     let caption = "Transactions a minute, and responses in milliseconds".to_owned();
     page.table(&Table { caption, header, rows });
+    page.list(levels.iter().map(|level| {
+        let [connected, without_call] = [levels::describe_connected(level), levels::describe_without_call(level)];
+        format!("{} users: {connected}; {without_call}", level.users)
+    }));
     if let Some(level) = levels.iter().find(|level| level.figure != "NotesMark") {
         page.paragraph(&format!("The figure is a {}: see \"Left out\".", level.figure));
     }
@@ -203,6 +207,7 @@ fn driver(page: &mut Page, report: &Report) {
     let others = [
         format!("Processor: {}", driver.describe_processor()),
         format!("Memory: {}", driver.describe_memory()),
+        format!("Open files: {}", driver.describe_open_files()),
         format!("Calls: {}{}", format_integer(driver.calls.driver), of_server.unwrap_or_default()),
     ];
     page.list(lateness.into_iter().chain(others));
@@ -227,6 +232,8 @@ fn sources(page: &mut Page, report: &Report) {
 
 fn run(page: &mut Page, report: &Report) {
     let machine = &report.machine;
+    page.heading("Phases");
+    page.list(levels::describe_phases(report));
     page.heading("Run");
     page.list([
         format!("Begun {}, seed {}", report.run.started, report.run.seed),

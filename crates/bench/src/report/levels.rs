@@ -1,9 +1,9 @@
-//! Figures over the levels of a run, as curves and as a table.
+//! Figures over the levels of a run, as curves and as a table, and the phases of each level.
 //!
-//! As in the articles: what the server needs, by users. A run with one level has none.
+//! As in the articles: what the server needs, by users. A run with one level has no curves.
 
 use super::curves::Curve;
-use super::model::Report;
+use super::model::{Headline, Phases, Report};
 use super::table::{Cell, Table, judged, none};
 use crate::compare::output::format_figure;
 
@@ -29,6 +29,35 @@ struct Series {
 /// Returns what a row shows in a report, whose server may have had cores of its own.
 pub fn title<'a>(report: &Report, title: &'a str) -> &'a str {
     if title == PROCESSOR && report.driver.pinned { PINNED_PROCESSOR } else { title }
+}
+
+/// Describes the phases of each level, in seconds since the start signal.
+pub fn describe_phases(report: &Report) -> Vec<String> {
+    let time = |time_us: Option<u64>| {
+        time_us.map_or_else(|| "not reached".to_owned(), |time_us| format!("{:.1} s", time_us as f64 / 1e6))
+    };
+    let describe = |phases: &Phases| {
+        let Phases { users, ramp_up_end_us, steady_us, measure_start_us, measure_end_us, end_us } = phases;
+        format!(
+            "{users} users: end of ramp-up {}, steady state {}, measured interval {} to {}, end {}",
+            time(*ramp_up_end_us),
+            time(*steady_us),
+            time(*measure_start_us),
+            time(*measure_end_us),
+            time(*end_us)
+        )
+    };
+    report.phases.iter().map(describe).collect()
+}
+
+/// Describes how many users of a level were connected.
+pub fn describe_connected(level: &Headline) -> String {
+    format!("at most {} users were connected", level.users_connected_max)
+}
+
+/// Describes the transactions of a level that are in no response time.
+pub fn describe_without_call(level: &Headline) -> String {
+    format!("{:.1} % of the transactions made no call of their own", level.transactions_without_call * 100.0)
 }
 
 /// Returns the curves over the levels. They have the figures of all levels, also of those that do not stand.

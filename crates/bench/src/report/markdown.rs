@@ -62,14 +62,13 @@ fn format_headline(report: &Report) -> String {
         }
         let _ = writeln!(
             text,
-            "  - {} steps were due, {} ended, {} failed; at most {} users were connected",
+            "  - {} steps were due, {} ended, {} failed; {}",
             format_integer(level.steps_due),
             format_integer(level.steps_ended),
             format_integer(level.errors),
-            level.users_connected_max
+            levels::describe_connected(level)
         );
-        let without_call = level.transactions_without_call * 100.0;
-        let _ = writeln!(text, "  - {without_call:.1} % of the transactions made no call of their own");
+        let _ = writeln!(text, "  - {}", levels::describe_without_call(level));
     }
     text.push('\n');
     text
@@ -188,6 +187,7 @@ fn format_driver(report: &Report) -> String {
     }
     let _ = writeln!(text, "- processor: {}", driver.describe_processor());
     let _ = writeln!(text, "- memory: {}", driver.describe_memory());
+    let _ = writeln!(text, "- open files: {}", driver.describe_open_files());
     let calls = format_integer(driver.calls.driver);
     let of_server = driver.calls.server.map(|calls| format!("; the server counted {}", format_integer(calls)));
     let _ = writeln!(text, "- calls: {calls}{}\n", of_server.unwrap_or_default());
@@ -247,7 +247,11 @@ fn format_population(report: &Report) -> String {
 fn format_run(report: &Report) -> String {
     let machine = &report.machine;
     let memory = machine.describe_memory();
-    let mut text = format!("## Run\n\n- begun {}, seed {}\n", report.run.started, report.run.seed);
+    let mut text = "## Phases\n\n".to_owned();
+    for phases in levels::describe_phases(report) {
+        let _ = writeln!(text, "- {phases}");
+    }
+    text.push_str(&format!("\n## Run\n\n- begun {}, seed {}\n", report.run.started, report.run.seed));
     let _ = writeln!(text, "- command: `{}`", report.run.command);
     let _ = writeln!(text, "- driver: version {}, commit {}", report.run.version, report.run.commit);
     let _ = writeln!(text, "- server: {}", line(&report.run.describe_server()));

@@ -527,6 +527,11 @@ impl Driver {
         let known = |bytes| format!("at most {:.0} MB", bytes as f64 / BYTES_PER_MB);
         self.memory_bytes_max.map_or_else(|| UNKNOWN.to_owned(), known)
     }
+
+    /// Describes the largest number of open files for people.
+    pub fn describe_open_files(&self) -> String {
+        self.open_files_max.map_or_else(|| UNKNOWN.to_owned(), |files| format!("at most {files}"))
+    }
 }
 
 impl Machine {
