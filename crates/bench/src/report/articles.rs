@@ -1,6 +1,7 @@
 //! The tables of the articles that have the workload of a run, with the rows of the run beside them.
 
 use super::model::Report;
+use super::population;
 use super::published::{PublishedRow, REMARK, own_name, reason_without_counterpart};
 use super::table::{Cell, Table, header, judged_with_reason, none};
 use crate::compare::output::format_figure;
@@ -13,7 +14,8 @@ pub fn describe(report: &Report) -> String {
     if report.published.is_empty() {
         return "No article has a table of this workload.".to_owned();
     }
-    format!("Published values are of {REMARK}: they show what a table has, not who is faster.")
+    let footnote = population::footnote(report).map(|footnote| format!(" {footnote}")).unwrap_or_default();
+    format!("Published values are of {REMARK}: they show what a table has, not who is faster.{footnote}")
 }
 
 /// Returns the tables in the order of the articles.
@@ -78,7 +80,8 @@ fn own_value(report: &Report, resource: &str, users: u64) -> Cell {
             let row = report.server.rows.iter().find(|row| row.users == users && row.resource == own);
             let is_of_own_cores = own == "processor_percent_busy" && report.driver.pinned;
             let remark = if is_of_own_cores { " (of the server's own cores)" } else { "" };
-            row.map(|row| format!("{}{remark}", format_figure(row.mean * factor)))
+            let mark = population::mark(report, own);
+            row.map(|row| format!("{}{remark}{mark}", format_figure(row.mean * factor)))
         }
     };
     match value {

@@ -144,7 +144,7 @@ const DRIVER_LINE: (&str, &str) =
 
 fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     page.heading("Time lines");
-    page.list(validity::describe(report));
+    page.list(validity::describe(report).into_iter().chain(population::footnote(report)));
     let minutes = |end_us: u64| end_us as f64 / MICROS_PER_MINUTE;
     let curve = |title: &str, points: Vec<(f64, f64)>| Curve {
         title: title.to_owned(),
@@ -159,9 +159,9 @@ fn time_lines(page: &mut Page, report: &Report, samples: &[SampleValue]) {
     let users = report.samples.iter().map(|sample| (minutes(sample.end_us), sample.users_connected as f64));
     page.curve(&curve("Connected users", users.collect()));
     for (title, resource) in levels::ROWS.iter().chain([&DRIVER_LINE]) {
-        let title = levels::title(report, title);
+        let title = format!("{}{}", levels::title(report, title), population::mark(report, resource));
         let values = samples.iter().filter(|sample| sample.resource == *resource);
-        page.curve(&curve(title, values.map(|sample| (minutes(sample.end_us), sample.value)).collect()));
+        page.curve(&curve(&title, values.map(|sample| (minutes(sample.end_us), sample.value)).collect()));
     }
 }
 
@@ -172,7 +172,7 @@ fn level_curves(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Levels");
-    page.list(validity::describe(report));
+    page.list(validity::describe(report).into_iter().chain(population::footnote(report)));
     curves.iter().for_each(|curve| page.curve(curve));
 }
 

@@ -4,6 +4,7 @@
 
 use super::curves::Curve;
 use super::model::{Headline, Phases, Report};
+use super::population;
 use super::table::{Cell, Table, judged, none};
 use crate::compare::output::format_figure;
 
@@ -103,7 +104,8 @@ fn series(report: &Report) -> Vec<Series> {
     ];
     series.extend(ROWS.iter().map(|(name, resource)| {
         let rows = report.server.rows.iter().filter(|row| row.resource == *resource);
-        Series { title: title(report, name).to_owned(), points: rows.map(|row| (row.users, row.mean)).collect() }
+        let title = format!("{}{}", title(report, name), population::mark(report, resource));
+        Series { title, points: rows.map(|row| (row.users, row.mean)).collect() }
     }));
     series.retain(|series| series.points.len() > 1);
     series

@@ -112,8 +112,9 @@ fn format_articles(report: &Report) -> String {
 
 /// Formats what HTML shows as curves over the levels, if there are several.
 fn format_levels(report: &Report) -> String {
-    let table = levels::table(report).map(|table| table.to_markdown());
-    table.map(|table| format!("## Levels\n\n{}{table}", format_struck_out(report))).unwrap_or_default()
+    let Some(table) = levels::table(report) else { return String::new() };
+    let footnote = population::footnote(report).map(|footnote| format!("{footnote}\n\n")).unwrap_or_default();
+    format!("## Levels\n\n{}{}{footnote}", format_struck_out(report), table.to_markdown())
 }
 
 fn format_sources(report: &Report) -> String {
@@ -166,9 +167,13 @@ fn format_server(report: &Report) -> String {
     for row in &report.server.rows {
         let [mean, min, max] =
             [row.mean, row.min, row.max].map(|figure| judged(report, row.users, format_figure(figure)));
-        let _ = writeln!(text, "| {} | `{}` | {mean} | {min} | {max} | {} |", row.users, row.resource, row.unit);
+        let mark = population::mark(report, &row.resource);
+        let _ = writeln!(text, "| {} | `{}`{mark} | {mean} | {min} | {max} | {} |", row.users, row.resource, row.unit);
     }
     text.push('\n');
+    if let Some(footnote) = population::footnote(report) {
+        let _ = writeln!(text, "{footnote}\n");
+    }
     for missing in &report.server.missing {
         let _ = writeln!(text, "- no `{}`: {}", missing.resource, missing.reason);
     }

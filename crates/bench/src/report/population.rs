@@ -1,6 +1,44 @@
-//! What the mail files had before the run, as a sentence for people.
+//! What the mail files had before the run, as a sentence for people, and which rows of the server it flatters.
 
-use super::model::Population;
+use super::model::{Population, Report};
+
+/// The rows of disk, cache and attachments, which are smaller or better if several messages share contents.
+const FLATTERED: &[&str] = &[
+    "total_disk_operations_per_second",
+    "total_disk_reads_per_second",
+    "total_disk_writes_per_second",
+    "total_disk_mb_transferred_per_second",
+    "total_disk_mb_read_per_second",
+    "total_disk_mb_written_per_second",
+    "data_disk_percent_busy_percent",
+    "disk_operations_in_progress",
+    "process_disk_mb_read_per_second",
+    "process_disk_mb_written_per_second",
+    "store_mb_written_per_second",
+    "block_cache_hits_percent",
+    "attachments_stored",
+    "attachments_stored_in_mb",
+];
+
+/// Returns the mark of a row of the server whose figures are flattered by what messages share; otherwise nothing.
+pub fn mark(report: &Report, resource: &str) -> &'static str {
+    let is_flattered = footnote(report).is_some() && FLATTERED.contains(&resource);
+    if is_flattered { " †" } else { "" }
+}
+
+/// Returns what the mark means, or `None` if messages share nothing.
+pub fn footnote(report: &Report) -> Option<String> {
+    let bytes = report.population.shared_bytes.filter(|bytes| *bytes > 0)?;
+    let copies = report
+        .population
+        .masters
+        .map(|masters| format!(", and all but {masters} of {} mail files are copies", report.population.people));
+    Some(format!(
+        "† Flattered by what messages of the population share: {:.1} MB are stored once instead of several times{}.",
+        bytes as f64 / 1e6,
+        copies.unwrap_or_default()
+    ))
+}
 
 /// Describes a population: what the mail files had, how they were made, and what several messages share. `door` is that
 /// of the run, through which they were filled.

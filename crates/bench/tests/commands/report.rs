@@ -171,6 +171,33 @@ fn several_levels_have_curves_by_users() {
 }
 
 #[test]
+fn rows_that_sharing_flatters_have_a_footnote() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures { levels: 2, ..Figures::default() }.write(folder.path(), "a", |report| {
+        report.population.shared_bytes = Some(2_500_000);
+        report.population.masters = Some(2);
+        for index in [0, 2] {
+            let reads = Row { resource: "total_disk_reads_per_second".to_owned(), ..report.server.rows[index].clone() };
+            report.server.rows.push(reads);
+        }
+    });
+    let [html, markdown] = pages(&path);
+    let footnote = "† Flattered by what messages of the population share: 2.5 MB are stored once instead of several times, \
+                    and all but 2 of 10 mail files are copies.";
+    let of_sections = ["Tables of the articles", "Server", "Time lines", "Levels"];
+    assert_eq!(of_sections.map(|name| section(&html, name).matches(footnote).count()), [1; 4]);
+    assert_eq!(markdown.matches(footnote).count(), 3, "{markdown}");
+    let rows = parse(&html).rows;
+    let find = |name: &str, column: usize| {
+        rows.iter().find(|row| row.first().is_some_and(|cell| cell == name)).expect("a row")[column].clone()
+    };
+    assert_eq!(find("total_disk_reads_per_second", 4), "40.00 †", "beside an article");
+    assert_eq!(find("total_disk_reads_per_second †", 4), "40.00", "of the server");
+    assert_eq!(find("cpu_utilization", 4), "40.00", "the processor is not flattered");
+    assert!(markdown.contains("| 10 | `total_disk_reads_per_second` † | 40.00 |"), "{markdown}");
+}
+
+#[test]
 fn the_processor_of_a_pinned_server_is_that_of_its_own_cores() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = Figures::default().write(folder.path(), "a", |report| report.driver.pinned = true);
