@@ -352,11 +352,23 @@ fn workload_section(run: &PreparedRun) -> Workload {
     Workload {
         name: workload.name.clone(),
         title: workload.title.clone(),
+        about: workload.about.trim().to_owned(),
         digest: digest(run.text.as_bytes()),
         parameters: parameters(workload),
         numbers: numbers.iter().map(number).collect(),
+        tags: meanings(workload),
         promised: promised.unwrap_or_default(),
     }
+}
+
+/// Returns the meaning of the tags of all numbers: those of the reference and those of the file.
+fn meanings(workload: &workload::Workload) -> BTreeMap<String, String> {
+    let tags = workload.numbers.iter().flat_map(|number| &number.source.tags);
+    let meaning = |tag: &String| {
+        let own = workload.tags.get(tag).map(String::as_str);
+        Some((tag.clone(), own.or_else(|| workload::source::meaning(tag))?.to_owned()))
+    };
+    tags.filter_map(meaning).collect()
 }
 
 fn phases(level: &LevelOutcome) -> Phases {

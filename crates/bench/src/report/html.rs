@@ -226,8 +226,9 @@ fn errors(page: &mut Page, report: &Report) {
 
 fn sources(page: &mut Page, report: &Report) {
     page.heading(sources::HEADING);
-    page.paragraph(&sources::describe(report));
+    sources::describe(report).iter().for_each(|paragraph| page.paragraph(paragraph));
     page.table(&sources::table(report));
+    page.list(sources::meanings(report));
 }
 
 fn run(page: &mut Page, report: &Report) {

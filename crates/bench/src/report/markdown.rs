@@ -118,8 +118,16 @@ fn format_levels(report: &Report) -> String {
 }
 
 fn format_sources(report: &Report) -> String {
-    let table = sources::table(report).to_markdown();
-    format!("## {}\n\n{}\n\n{table}", sources::HEADING, line(&sources::describe(report)))
+    let mut text = format!("## {}\n\n", sources::HEADING);
+    for paragraph in sources::describe(report) {
+        let _ = writeln!(text, "{}\n", line(&paragraph));
+    }
+    text.push_str(&sources::table(report).to_markdown());
+    for meaning in sources::meanings(report) {
+        let _ = writeln!(text, "- {}", line(&meaning));
+    }
+    text.push('\n');
+    text
 }
 
 fn format_verbs(report: &Report) -> String {

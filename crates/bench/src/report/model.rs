@@ -168,12 +168,18 @@ pub struct Workload {
     pub name: String,
     /// One line about it.
     pub title: String,
+    /// More about it.
+    #[serde(default)]
+    pub about: String,
     /// The digest of the file.
     pub digest: String,
     /// The parameters with their values in this run.
     pub parameters: serde_json::Value,
     /// Every number of the file with its sources.
     pub numbers: Vec<NumberSource>,
+    /// The meaning of the tags of these sources.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
     /// What is promised of a user.
     pub promised: Promised,
 }

@@ -14,7 +14,7 @@ use super::limits::{
     SCREEN_ROWS_MAX, TAGS_MAX, TITLE_BYTES_MAX, USERS_MAX, VIEW_BYTES_MAX,
 };
 use super::profile::{self, SERVER_LOAD};
-use super::source::TAGS;
+use super::source::meaning as meaning_of_tag;
 use super::table::{Table, is_name};
 use super::units::{HOUR_US, Share, Spread, format_integer};
 use super::verb::Verb;
@@ -171,7 +171,7 @@ fn read_tags(file: &Table<'_>) -> BTreeMap<String, String> {
     }
     let mut tags = BTreeMap::new();
     for name in names {
-        if TAGS.contains(&name) {
+        if meaning_of_tag(name).is_some() {
             table.refuse(name, "the reference has this tag already");
         } else if !is_name(name) {
             table.refuse(name, "a tag is a name of at most 40 letters, digits, _ and -");

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::finding::{Finding, nearest, quote};
 use super::limits::{FILE_BYTES_MAX, FINDINGS_MAX, NESTING_MAX};
 use super::parameter::Parameter;
-use super::source::{Source, TAGS};
+use super::source::{Source, TAGS, meaning};
 
 /// Parses the text of a file into its outermost table.
 pub fn parse(text: &str) -> Result<DeTable<'_>, Vec<Finding>> {
@@ -232,8 +232,8 @@ impl<'d> Reader<'d> {
     pub fn parse_source(&self, place: &Place, text: &str) -> Source {
         let own = || self.tags.get().into_iter().flat_map(BTreeMap::keys).map(String::as_str);
         let tags: Vec<&str> = text.split(',').map(str::trim).collect();
-        for tag in tags.iter().filter(|tag| !TAGS.contains(tag) && !own().any(|own| own == **tag)) {
-            let nearest = nearest(tag, TAGS.iter().copied().chain(own()));
+        for tag in tags.iter().filter(|tag| meaning(tag).is_none() && !own().any(|own| own == **tag)) {
+            let nearest = nearest(tag, TAGS.iter().map(|(tag, _)| *tag).chain(own()));
             self.refuse_word(place, format!("there is no source {}", quote(tag)), nearest);
         }
         Source { tags: tags.into_iter().map(str::to_owned).collect() }

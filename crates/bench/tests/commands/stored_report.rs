@@ -306,8 +306,13 @@ fn workload() -> Workload {
     Workload {
         name: "N8Mail".to_owned(),
         title: "Notes 8 mail".to_owned(),
+        about: "Mail of <one> user.\n\nA second paragraph.".to_owned(),
         digest: "bb22".to_owned(),
         parameters: serde_json::json!({ "busy": 3 }),
+        tags: BTreeMap::from(
+            [("seed4", "article"), ("assumed", "no source has it")]
+                .map(|(tag, meaning)| (tag.to_owned(), meaning.to_owned())),
+        ),
         numbers: vec![number("users", 4_000, "seed4"), number("mailbox.documents", 3_000, "assumed")],
         promised: Promised {
             by_verb: BTreeMap::from([("read".to_owned(), 20.0)]),

@@ -239,6 +239,22 @@ fn a_number_of_iterations_promises_no_transactions() {
 }
 
 #[test]
+fn a_report_says_what_the_workload_is_and_what_its_tags_mean() {
+    let text = shipped::load("n8mail").expect("shipped");
+    let own = "about = \"\"\"\nOf a survey.\n\"\"\"\ntags = { survey = \"A survey of 2026\" }\nsource = \"survey\"";
+    let text = text.replacen("source = \"help-n8\"", own, 1);
+    let run = prepare(&text, RunOptions { users: Some(vec![3]), ..RunOptions::default() }).expect("it can be played");
+    let workload = workload_section(&run);
+    assert_eq!(workload.about, "Of a survey.");
+    let meaning = |tag: &str| workload.tags.get(tag).map(String::as_str);
+    assert_eq!(meaning("survey"), Some("A survey of 2026"));
+    assert_eq!(meaning("seed4"), Some("article: Domino 8 and Notes 8 (2007)"));
+    let used = workload.numbers.iter().flat_map(|number| &number.sources);
+    assert!(used.clone().all(|tag| workload.tags.contains_key(tag)), "{:?}", workload.tags);
+    assert!(workload.tags.keys().all(|tag| used.clone().any(|of_number| of_number == tag)));
+}
+
+#[test]
 fn a_title_names_what_was_changed() {
     let text = shipped::load("n8mail").expect("shipped");
     let options = RunOptions {
