@@ -105,40 +105,175 @@ fn html_has_no_scripts_and_references() {
     assert!(html.contains("no answer &lt;within&gt; 60 s &amp; more"));
 }
 
-/// Checks the numbers of the page against those of `report.json`.
+/// Returns the text of `report.json` as JSON.
+fn json(folder: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(folder.join("report.json")).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn list<'a>(report: &'a serde_json::Value, name: &str) -> &'a [serde_json::Value] {
+    report[name].as_array().expect("a list")
+}
+
+fn number(value: &serde_json::Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+fn millis(time: &serde_json::Value) -> String {
+    format!("{:.1}", number(time) / 1_000.0)
+}
+
+/// Returns the figures of times in the order of the columns, from the mean to the maximum.
+fn times(times: &serde_json::Value) -> [String; 5] {
+    ["mean_us", "p50_us", "p95_us", "p99_us", "max_us"].map(|name| millis(&times[name]))
+}
+
+/// Returns the lines of the tables of a section, without their headers.
+fn lines(html: &str, name: &str) -> Vec<Vec<String>> {
+    let section = section(html, name).trim_end().trim_end_matches("</html>").trim_end().trim_end_matches("</body>");
+    parse(&format!("<section>{section}</section>")).rows.into_iter().filter(|row| !row.is_empty()).collect()
+}
+
+/// Checks all cells with numbers of two levels against `report.json`.
 #[test]
 fn numbers_are_those_of_the_report() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = Figures::default().write(folder.path(), "a", |report| {
+    let path = Figures { levels: 2, ..Figures::default() }.write(folder.path(), "a", |_| {});
+    let [html, _] = pages(&path);
+    let report = json(&path);
+    let headline = list(&report, "headline").iter().map(|level| {
+        let counts = ["steps_due", "steps_ended", "errors"].map(|name| level[name].to_string());
+        let notesmarks = ["notesmark", "notesmark_promised"].map(|name| format!("{:.1}", number(&level[name])));
+        let times = times(&level["response"]);
+        [vec![level["users"].to_string()], notesmarks.to_vec(), times.to_vec(), counts.to_vec()].concat()
+    });
+    let mut shown = lines(&html, "Headline");
+    // The spread follows from the histograms, and is in no JSON of the tests.
+    for row in &mut shown {
+        let (mean, spread) = row[3].split_once(" ± ").expect("a spread");
+        assert!(spread.ends_with(" %"), "{spread}");
+        row[3] = mean.to_owned();
+    }
+    assert_eq!(shown, headline.collect::<Vec<_>>());
+    let verbs = list(&report, "verbs").iter().map(|figures| {
+        let names = ["class", "verb"].map(|name| figures[name].as_str().expect("a name").to_owned());
+        let counts = ["users", "due", "failed", "skipped", "calls"].map(|name| figures[name].to_string());
+        let service = millis(&figures["service"]["mean_us"]);
+        [names.to_vec(), counts.to_vec(), times(&figures["response"]).to_vec(), vec![service]].concat()
+    });
+    assert_eq!(lines(&html, "Response by verb"), verbs.collect::<Vec<_>>());
+    let rows = list(&report["server"], "rows").iter().map(|row| {
+        let names = ["resource", "unit", "origin"].map(|name| row[name].as_str().expect("a name").to_owned());
+        let digits = if number(&row["max"]) < 100.0 { 2 } else { 1 };
+        let figures = ["mean", "min", "max"].map(|name| format!("{:.digits$}", number(&row[name])));
+        [names.to_vec(), vec![row["users"].to_string()], figures.to_vec()].concat()
+    });
+    assert_eq!(lines(&html, "Server"), rows.collect::<Vec<_>>());
+    let driver = &report["driver"];
+    let [_, p50, _, p99, max] = times(&driver["lateness"]);
+    let items = [
+        format!("Lateness in milliseconds: p50 {p50}, p99 {p99}, maximum {max}"),
+        format!("Processor: {:.1} % of {} cores", 100.0 * number(&driver["processor_share"]), driver["cores"]),
+        format!("Memory: at most {:.0} MB", number(&driver["memory_bytes_max"]) / 1_048_576.0),
+        format!("Open files: at most {}", driver["open_files_max"]),
+        format!("Calls: {}; the server counted {}", driver["calls"]["driver"], driver["calls"]["server"]),
+    ];
+    let expected: Vec<String> = items.iter().map(|item| format!("<li>{item}</li>\n")).collect();
+    assert_eq!(section(&html, "Driver").trim(), format!("<ul>\n{}</ul>", expected.concat()));
+}
+
+const INTENSITY: &str = "none: the article states neither the time base of the rate nor the unit of the time: see \
+                         disk_operations_in_progress";
+
+/// Checks all published values, and those of this run in the same rows.
+#[test]
+fn published_values_are_those_of_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures { levels: 2, ..Figures::default() }.write(folder.path(), "a", |report| {
         // Reports of earlier versions have a row of this name in another unit.
         let intensity = Row { resource: "total_disk_intensity".to_owned(), ..report.server.rows[0].clone() };
         report.server.rows.push(intensity);
     });
     let [html, markdown] = pages(&path);
-    let rows = parse(&html).rows;
-    let json = fs::read_to_string(path.join("report.json")).expect("a file");
-    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    let millis = |time: &serde_json::Value| format!("{:.1}", time.as_f64().expect("a time") / 1_000.0);
-    for figures in report["verbs"].as_array().expect("verbs") {
-        let row = rows.iter().find(|row| row.get(1).is_some_and(|cell| *cell == figures["verb"])).expect("a row");
-        let counts = ["users", "due", "failed", "skipped", "calls"].map(|name| figures[name].to_string());
-        assert_eq!(row[2..7], counts);
-        let times = ["mean_us", "p50_us", "p95_us", "p99_us", "max_us"].map(|name| millis(&figures["response"][name]));
-        assert_eq!(row[7..12], times);
+    let report = json(&path);
+    let published = list(&report, "published");
+    let is_same = |one: &serde_json::Value, other: &serde_json::Value| {
+        ["source", "table"].iter().all(|name| one[name] == other[name])
+    };
+    let tables: Vec<&[serde_json::Value]> = published.chunk_by(is_same).collect();
+    let shown: Vec<Vec<Vec<String>>> =
+        section(&html, "Tables of the articles").split("</table>").map(table_lines).collect();
+    assert_eq!(shown.len(), tables.len() + 1, "nothing follows the last one");
+    for (table, shown) in tables.iter().zip(&shown) {
+        for row in shown {
+            let of_row = |value: &&serde_json::Value| value["resource"] == row[0] && value["unit"] == row[1];
+            let values: Vec<String> =
+                table.iter().filter(of_row).map(|row| number(&row["value"]).to_string()).collect();
+            // Two columns have the values of the article, and two those of the levels of this run.
+            assert_eq!((row.len(), &row[2..4]), (6, &values[..]), "{row:?}");
+            let own = match row[0].as_str() {
+                "cpu_utilization" => ["40.00", "80.00"],
+                "network_traffic_bytes_per_sec" => ["none: this version does not measure it"; 2],
+                "shared_handles_used_mb" | "process_handles_used_mb" => ["none: the server has no handles"; 2],
+                "total_disk_transfer_rate" => {
+                    ["none: the article states no time base: see total_disk_operations_per_second"; 2]
+                }
+                "network_bytes_received_and_sent_smf108_nwbr_nwbs" => {
+                    ["none: the article states no time base: see network_mb_per_second"; 2]
+                }
+                "total_disk_intensity" => [INTENSITY; 2],
+                _ => ["–"; 2],
+            };
+            assert_eq!(row[4..], own, "{row:?}");
+        }
+        let distinct: std::collections::BTreeSet<String> =
+            table.iter().map(|row| format!("{} {}", row["resource"], row["unit"])).collect();
+        assert_eq!(shown.len(), distinct.len());
     }
-    let level = &report["headline"][0];
-    let headline = rows.iter().find(|row| row.len() == 11).expect("a headline");
-    assert_eq!(headline[..3], ["10", "120.0", "121.5"]);
-    assert_eq!(headline[3], format!("{} ± 0.4 %", millis(&level["response"]["mean_us"])));
-    assert_eq!(headline[7], millis(&level["response"]["max_us"]));
-    let counts = ["steps_due", "steps_ended", "errors"].map(|name| level[name].to_string());
-    assert_eq!(headline[8..], counts);
-    let published = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "cpu_utilization")).expect("AIX");
-    assert_eq!(published[1..], ["percent", "61", "59", "40.00"]);
-    assert!(markdown.contains("| cpu_utilization | percent | 61 | 59 | 40.00 |\n"), "{markdown}");
-    let intensity = rows.iter().find(|row| row.first().is_some_and(|cell| cell == "total_disk_intensity"));
-    let intensity = intensity.expect("z/OS").last().expect("this run");
-    assert!(intensity.starts_with("none: the article states neither"), "{intensity}");
+    assert!(markdown.contains("| cpu_utilization | percent | 61 | 59 | 40.00 | 80.00 |\n"), "{markdown}");
+}
+
+/// Returns the lines of a table, whose end may be missing.
+fn table_lines(table: &str) -> Vec<Vec<String>> {
+    let Some((_, lines)) = table.split_once("<table>") else { return Vec::new() };
+    let rows = parse(&format!("<table>{lines}</table>")).rows;
+    rows.into_iter().filter(|row| !row.is_empty()).collect()
+}
+
+/// Returns the line through points, whose largest coordinates are at the end of the axes.
+fn polyline(points: &[(f64, f64)]) -> String {
+    let end = |values: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(values).fold(0.0, f64::max);
+    let [x_max, y_max] = [end(&|point| point.0), end(&|point| point.1)];
+    let place = |(x, y): &(f64, f64)| format!("{:.1},{:.1}", 80.0 + x / x_max * 620.0, 180.0 - y / y_max * 164.0);
+    let places: Vec<String> = points.iter().map(place).collect();
+    format!("<polyline points=\"{}\"", places.join(" "))
+}
+
+#[test]
+fn time_lines_have_the_points_of_the_samples() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Figures { levels: 2, ..Figures::default() }.write(folder.path(), "a", |_| {});
+    let [html, _] = pages(&path);
+    let report = json(&path);
+    let of_samples = |name: &str| -> Vec<(f64, f64)> {
+        let samples = list(&report, "samples").iter();
+        samples.map(|sample| (number(&sample["end_us"]) / 60e6, number(&sample[name]))).collect()
+    };
+    let csv = fs::read_to_string(path.join("samples.csv")).expect("a file");
+    let of_csv = csv.lines().skip(1).map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields[1], "processor_percent_busy");
+        (fields[0].parse::<f64>().expect("a time") / 60e6, fields[2].parse().expect("a value"))
+    });
+    let response =
+        of_samples("response_mean_us").into_iter().map(|(minutes, response_us)| (minutes, response_us / 1e3));
+    let expected = [response.collect(), of_samples("users_connected"), of_csv.collect::<Vec<_>>()];
+    let shown = section(&html, "Time lines").lines().filter(|line| line.starts_with("<polyline"));
+    let shown: Vec<&str> = shown.collect();
+    assert_eq!(shown.len(), 3);
+    for (line, points) in shown.iter().zip(&expected) {
+        assert!(points.len() == 32 && line.starts_with(&polyline(points)), "{line}");
+    }
 }
 
 #[test]

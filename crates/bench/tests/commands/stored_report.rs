@@ -75,9 +75,14 @@ impl Figures {
     }
 
     fn times(&self, verb: &str, level: u8) -> TimeHistogram {
+        self.divided_times(verb, level, 1)
+    }
+
+    /// Returns the responses of a verb, divided by a number.
+    fn divided_times(&self, verb: &str, level: u8, divisor: u64) -> TimeHistogram {
         let mut times = TimeHistogram::default();
         for response_us in measured(level).filter_map(|sample| self.response_us(verb, sample)) {
-            times.record(Duration::from_micros(response_us));
+            times.record(Duration::from_micros(response_us / divisor));
         }
         times
     }
@@ -201,7 +206,7 @@ impl Figures {
             transactions: times.count(),
             calls: times.count(),
             response: Times::of_histogram(&times),
-            service: None,
+            service: Times::of_histogram(&self.divided_times(verb, level, 2)),
         }
     }
 
