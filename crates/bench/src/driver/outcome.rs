@@ -116,12 +116,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
     let measured = || outcome.levels.iter().filter_map(|level| level.times.measured.as_ref());
     let share = |level: &LevelOutcome| driver_share(borders, level.times.measured.as_ref()?, cores.driver);
     let own_share = || ProcessorShare::of_all(outcome.levels.iter().filter_map(share));
-    let own_level_shares = || outcome.levels.iter().map(|level| share(level).transpose()).collect::<Result<_, _>>();
     let processor_share = facts.parts.processor_share.clone().unwrap_or_else(own_share);
-    let level_shares = match facts.parts.processor_share {
-        Some(_) => facts.parts.level_shares.clone(),
-        None => own_level_shares().unwrap_or_default(),
-    };
     let calls = Calls {
         driver: (1..)
             .zip(&outcome.levels)
@@ -136,7 +131,7 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         clock_difference: facts.parts.clock_difference,
         lateness: facts.parts.lateness.clone(),
         processor_share: processor_share.clone(),
-        level_shares,
+        level_shares: level_shares(&outcome.levels, facts),
         is_out_of_files: facts.is_out_of_files,
         calls: calls.driver,
         server_calls: calls.server,
@@ -180,6 +175,19 @@ pub fn report<W>(run: &PreparedRun, outcome: &Outcome<W>, facts: &RunFacts) -> R
         population: population(run, facts.runs_before),
         machine: facts.machine.clone(),
     }
+}
+
+/// Returns the share of its cores that the driver used in each level, or nothing if one of them is not known.
+fn level_shares(levels: &[LevelOutcome], facts: &RunFacts) -> Vec<Option<f64>> {
+    if facts.parts.processor_share.is_some() {
+        return facts.parts.level_shares.clone();
+    }
+    let share = |level: &LevelOutcome| {
+        let interval = level.times.measured.as_ref()?;
+        driver_share(&facts.record.borders, interval, facts.cores.driver)
+    };
+    let shares: Result<Vec<Option<f64>>, _> = levels.iter().map(|level| share(level).transpose()).collect();
+    shares.unwrap_or_default()
 }
 
 /// Returns the counter of the server that counts what a door calls a call, if it has one.
