@@ -139,6 +139,16 @@ impl RunObserver<'_> {
             .map_or(SessionCount::Unsupported, |sessions| SessionCount::Known(sessions as u64))
     }
 
+    /// Returns what the processes of the servers have consumed: never less than at the border before.
+    fn observe_server(&self) -> Option<Consumption> {
+        if self.processes.is_empty() {
+            return None;
+        }
+        let now = self.machine.family_consumption(&self.processes)?;
+        let earlier = self.record.borders.last().and_then(|border| border.server);
+        Some(earlier.map_or(now, |earlier| now.not_below(&earlier)))
+    }
+
     fn observe_driver(&mut self) -> Option<Consumption> {
         let driver = std::process::id();
         self.record.open_files_max = self.record.open_files_max.max(self.machine.open_files(driver));
@@ -149,7 +159,7 @@ impl RunObserver<'_> {
 impl BorderObserver for RunObserver<'_> {
     async fn border(&mut self, sample: &Sample, states: &StateCounts, phase: PhaseName) -> Observation {
         self.report_progress(sample, states, phase);
-        let server = if self.processes.is_empty() { None } else { self.machine.family_consumption(&self.processes) };
+        let server = self.observe_server();
         let is_server_ended = self.is_server_ended();
         let driver = self.observe_driver();
         self.record.borders.push(BorderRecord {

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Microseconds in a tick of the processor times. Linux reports them in hundredths of a second on all machines.
 const TICK_US: u64 = 10_000;
+/// The largest number of descendants whose memory is read.
+const MEMORY_DESCENDANTS_MAX: usize = 100;
 
 /// What some processes have consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +47,21 @@ impl Consumption {
             read_bytes: sum.read_bytes + own.read_bytes,
             written_bytes: sum.written_bytes + own.written_bytes,
         });
+    }
+
+    /// Returns this with counters that are not below those of an earlier observation of the same processes.
+    pub fn not_below(self, earlier: &Self) -> Self {
+        let disk = self.disk.zip(earlier.disk).map(|(now, earlier)| ProcessDisk {
+            read_bytes: now.read_bytes.max(earlier.read_bytes),
+            written_bytes: now.written_bytes.max(earlier.written_bytes),
+        });
+        Self {
+            processor_us: self.processor_us.max(earlier.processor_us),
+            system_us: self.system_us.max(earlier.system_us),
+            page_faults: self.page_faults.max(earlier.page_faults),
+            disk: disk.or(self.disk),
+            ..self
+        }
     }
 }
 
@@ -97,13 +114,24 @@ impl Processes {
 
     /// Returns the consumption of some processes and their descendants, such as the processes that serve the sessions of
     /// a server, or `None` if one of the former has ended or cannot be read.
+    ///
+    /// The processes are not read at one moment: one that ends between may be missing, and counts with its parent the
+    /// next time. The memory of many descendants is not known, because reading it takes the processors.
     pub fn family_consumption(&self, processes: &[u32]) -> Option<Consumption> {
         let mut sum = self.consumption(processes)?;
-        for descendant in self.descendants(processes) {
-            // One that has ended meanwhile counts with its parent, which has collected it.
-            if let Some(own) = self.consumption(&[descendant]) {
-                sum.add(&own);
+        let descendants = self.descendants(processes);
+        for process in &descendants {
+            // What has ended meanwhile has no memory.
+            if let Some(own) = self.times(*process) {
+                sum.add(&Consumption { proportional_bytes: Some(0), private_bytes: Some(0), ..own });
             }
+        }
+        if descendants.len() > MEMORY_DESCENDANTS_MAX {
+            return Some(Consumption { proportional_bytes: None, private_bytes: None, ..sum });
+        }
+        for rollup in descendants.iter().filter_map(|process| self.memory(*process)) {
+            sum.proportional_bytes = add(sum.proportional_bytes, Some(rollup[0]));
+            sum.private_bytes = add(sum.private_bytes, Some(rollup[1]));
         }
         Some(sum)
     }
@@ -137,23 +165,33 @@ impl Processes {
             ..Consumption::default()
         };
         for process in processes {
-            let folder = self.folder.join(process.to_string());
-            let stat = fs::read_to_string(folder.join("stat")).ok()?;
-            let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
-            let rollup = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
-            let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
-            let shared = ["RssFile:", "RssShmem:"].map(|name| field_bytes(&status, name).unwrap_or(0));
-            let private = ["Private_Clean:", "Private_Dirty:"].map(|name| field_bytes(&rollup, name));
-            sum.add(&Consumption {
-                resident_bytes: field_bytes(&status, "VmRSS:").unwrap_or(0),
-                shared_bytes: shared.iter().sum(),
-                proportional_bytes: field_bytes(&rollup, "Pss:"),
-                private_bytes: add(private[0], private[1]),
-                disk: parse_io(&io),
-                ..parse_stat(&stat)?
-            });
+            let memory = self.memory(*process);
+            let [proportional_bytes, private_bytes] = [0, 1].map(|index| memory.map(|memory| memory[index]));
+            sum.add(&Consumption { proportional_bytes, private_bytes, ..self.times(*process)? });
         }
         Some(sum)
+    }
+
+    /// Returns what a process has consumed, without its proportional and private memory.
+    fn times(&self, process: u32) -> Option<Consumption> {
+        let folder = self.folder.join(process.to_string());
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
+        let shared = ["RssFile:", "RssShmem:"].map(|name| field_bytes(&status, name).unwrap_or(0));
+        Some(Consumption {
+            resident_bytes: field_bytes(&status, "VmRSS:").unwrap_or(0),
+            shared_bytes: shared.iter().sum(),
+            disk: parse_io(&io),
+            ..parse_stat(&stat)?
+        })
+    }
+
+    /// Returns the proportional and the private memory of a process, if the system tells it.
+    fn memory(&self, process: u32) -> Option<[u64; 2]> {
+        let rollup = fs::read_to_string(self.folder.join(process.to_string()).join("smaps_rollup")).ok()?;
+        let [clean, dirty] = ["Private_Clean:", "Private_Dirty:"].map(|name| field_bytes(&rollup, name));
+        Some([field_bytes(&rollup, "Pss:")?, clean? + dirty?])
     }
 
     /// Returns the contents of a file, or `None` if it cannot be read.
@@ -298,6 +336,9 @@ mod tests {
         assert_eq!(processes.consumption(&[7, 9]), None, "9 has ended");
         let family = processes.family_consumption(&[20]).expect("it runs");
         assert_eq!(family.processor_us, 3_750_000, "with its descendants");
+        assert_eq!(family.proportional_bytes, None, "20 does not tell it");
+        let [earlier, later] = [50, 40].map(|processor_us| Consumption { processor_us, ..Consumption::default() });
+        assert_eq!(later.not_below(&earlier), earlier, "a child that has not been collected yet");
         let twice = processes.family_consumption(&[20, 21]).expect("both run");
         assert_eq!(twice.processor_us, 3_750_000, "nobody counts twice");
         fs::create_dir(folder.path().join("10")).expect("the folder can be created");
