@@ -80,6 +80,7 @@ fn format(run: &PreparedRun, forecast: &Forecast) -> String {
         rows.push(("mail files copied", format!("{copies}, with {} changed documents", population.changed_messages)));
     }
     rows.extend([
+        ("persons of the directory besides", population.persons.to_string()),
         ("documents of a mail file", population.documents.to_string()),
         ("documents of all mail files", population.messages.to_string()),
         ("documents of other databases", population.database_documents.to_string()),
@@ -87,7 +88,7 @@ fn format(run: &PreparedRun, forecast: &Forecast) -> String {
         ("bytes over the wire, population", gigabytes(population.wire_bytes)),
         ("bytes on the disk, nothing shared", gigabytes(population.disk_bytes)),
         ("bytes on the disk, contents shared", gigabytes(population.disk_shared_bytes)),
-        ("bytes on the disk, run, at most", forecast.run_disk_bytes.map_or_else(unknown, gigabytes)),
+        ("bytes on the disk, run, about", forecast.run_disk_bytes.map_or_else(unknown, gigabytes)),
         ("bytes that the disk must have", gigabytes(forecast.disk_needed_bytes)),
         ("bytes that the disk has", forecast.disk_available_bytes.map_or_else(unknown, gigabytes)),
         ("time of the population, about", duration(population.seconds)),

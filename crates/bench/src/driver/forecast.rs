@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use super::data_folder::{available_bytes, gigabytes};
 use super::prepare::{PreparedRun, Refusal};
-use crate::population::size::SizePlan;
-use crate::workload::rates::Rates;
+use crate::population::size::{DOCUMENT_BYTES, SizePlan};
+use crate::workload::action::{Action, Recipients, Size};
+use crate::workload::class::{Members, Step};
+use crate::workload::units::HOUR_US;
 use crate::workload::verb::Verb;
 
 /// By how much base64 makes a message larger.
@@ -28,8 +30,8 @@ pub struct Forecast {
     pub sent_messages: Option<u64>,
     /// The bytes of messages that are sent and read, or `None` if that depends on the server.
     pub run_wire_bytes: Option<u64>,
-    /// The bytes of the messages that the run adds, if each attachment is stored once and nothing is deleted, or `None`
-    /// if that depends on the server.
+    /// The bytes of the messages and documents that the run adds, if each attachment is stored once and nothing is deleted,
+    /// or `None` if that depends on the server.
     pub run_disk_bytes: Option<u64>,
     /// The bytes that the disk must have for population and run.
     pub disk_needed_bytes: u64,
@@ -40,7 +42,7 @@ pub struct Forecast {
 impl Forecast {
     /// Computes what a run takes whose data folder is below `folder`.
     pub fn of(run: &PreparedRun, folder: &Path) -> Self {
-        let population = SizePlan::of(&run.mail_files, &run.databases);
+        let population = SizePlan::of(&run.mail_files, &run.databases).with_persons(run.people());
         let mut run_seconds = 0.0;
         let mut user_hours = 0.0;
         let mut before = 0;
@@ -50,17 +52,13 @@ impl Forecast {
             user_hours += *users as f64 * seconds * run.options.speedup / HOUR_SECONDS;
             before = *users;
         }
-        let workload = run.plan.workload();
-        let of_iterations = || Some((Rates::of_all_iterations(workload)?, run.plan.users() as f64));
-        // Iterations end the steps of a user. Without them the timetable says how many there are.
-        let played = of_iterations().or_else(|| Some((Rates::of_all(workload)?, user_hours)));
-        let messages = played.map(|(rates, factor)| RunMessages::of(&rates, factor));
-        let run_disk_bytes = messages.as_ref().map(|messages| messages.disk_bytes(&population));
+        let messages = RunMessages::of_run(run, user_hours);
+        let run_disk_bytes = messages.as_ref().map(|messages| messages.disk_bytes as u64);
         Self {
             users: run.settings.levels.clone(),
             run_seconds,
             sent_messages: messages.as_ref().map(|messages| messages.sent as u64),
-            run_wire_bytes: messages.as_ref().map(|messages| messages.wire_bytes(&population)),
+            run_wire_bytes: messages.as_ref().map(|messages| messages.wire_bytes as u64),
             run_disk_bytes,
             disk_needed_bytes: population.disk_needed_bytes.saturating_add(run_disk_bytes.unwrap_or(0)),
             disk_available_bytes: available_bytes(folder),
@@ -101,29 +99,97 @@ impl Forecast {
     }
 }
 
-/// The messages of a run.
+/// What users send, read and add.
+#[derive(Debug, Default)]
 struct RunMessages {
     /// Messages and replies, those with drawn senders included.
     sent: f64,
-    /// Copies of them: at the recipients, and at the senders.
-    stored: f64,
-    read: f64,
+    /// The bytes of messages and documents that are sent and read.
+    wire_bytes: f64,
+    /// The bytes of what is added, if each attachment is stored once.
+    disk_bytes: f64,
 }
 
 impl RunMessages {
-    fn of(rates: &Rates, factor: f64) -> Self {
-        let actions = |verb: Verb| rates.by_verb.get(&verb).map_or(0.0, |rate| rate.to_f64()) * factor;
-        let stored = (rates.received.to_f64() + rates.sent.to_f64()) * factor;
-        Self { sent: actions(Verb::Send) + actions(Verb::Reply), stored, read: actions(Verb::Read) }
+    /// Returns those of a run, or `None` if nothing says how many iterations there are.
+    fn of_run(run: &PreparedRun, user_hours: f64) -> Option<Self> {
+        let workload = run.plan.workload();
+        let mut all = Self::default();
+        for class in &workload.classes {
+            let members = match class.members {
+                Members::Share(share) => share.fraction().to_f64() * workload.users as f64,
+                Members::Users(users) => users as f64,
+            };
+            let hours = user_hours * members / run.plan.users() as f64;
+            let iterations = match (workload.iterations, class.rhythm.iteration_us) {
+                (0, iteration_us) => hours * HOUR_US as f64 / iteration_us? as f64,
+                (iterations, _) => members * iterations as f64,
+            };
+            for step in &class.steps {
+                let times = iterations * step.count as f64 / step.every as f64;
+                all.add_steps(run, step, times);
+            }
+        }
+        Some(all)
     }
 
-    fn wire_bytes(&self, population: &SizePlan) -> u64 {
-        ((self.sent * BASE64_FACTOR + self.read) * population.message_bytes as f64) as u64
+    /// Adds a step that is performed so many times.
+    fn add_steps(&mut self, run: &PreparedRun, step: &Step, times: f64) {
+        let count = |recipients: Recipients| match recipients {
+            Recipients::Drawn(count) => count as f64,
+            Recipients::Oneself => 1.0,
+        };
+        let saved = |copy: bool| if copy { 1.0 } else { 0.0 };
+        let sizes = |size: &Size| MeanSize::of(run, size);
+        match &step.action {
+            Action::Send { recipients, size, copy, .. } => {
+                self.sent += times;
+                self.add(sizes(size), times, count(*recipients) + saved(*copy));
+            }
+            Action::Answer { size, copy, .. } => {
+                self.sent += if step.verb == Verb::Reply { times } else { 0.0 };
+                self.add(sizes(size), times, 1.0 + saved(*copy));
+            }
+            Action::Add { size } => self.add(sizes(size), times, 1.0),
+            Action::Invite { recipients } => self.add(MeanSize::default(), times, *recipients as f64 + 1.0),
+            Action::Plain {} if step.verb == Verb::Appointment => self.add(MeanSize::default(), times, 1.0),
+            Action::Read { .. } => {
+                let read = MeanSize::of(run, &Size::Profile(run.plan.workload().mailbox.profile.clone()));
+                self.wire_bytes += times * (read.text + read.attached);
+            }
+            _ => {}
+        }
     }
 
-    fn disk_bytes(&self, population: &SizePlan) -> u64 {
-        let attached = population.message_bytes.saturating_sub(population.text_bytes);
-        (self.stored * population.text_bytes as f64 + self.sent * attached as f64) as u64
+    /// Adds documents of a size, of each of which several copies are stored.
+    fn add(&mut self, size: MeanSize, times: f64, copies: f64) {
+        self.wire_bytes += times * (size.text + size.attached) * BASE64_FACTOR;
+        self.disk_bytes += times * (copies * (size.text + DOCUMENT_BYTES) + size.attached);
+    }
+}
+
+/// The mean size of text and attachment, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct MeanSize {
+    text: f64,
+    attached: f64,
+}
+
+impl MeanSize {
+    fn of(run: &PreparedRun, size: &Size) -> Self {
+        let scale = run.options.size_scale;
+        match size {
+            Size::Bytes(bytes) => Self { text: *bytes as f64 * scale, attached: 0.0 },
+            Size::Profile(name) => {
+                let mut mean = Self::default();
+                for row in &run.plan.workload().profiles[name].rows {
+                    let share = row.share.fraction().to_f64() * scale;
+                    mean.text += share * row.body_bytes as f64;
+                    mean.attached += share * row.attachment_bytes as f64;
+                }
+                mean
+            }
+        }
     }
 }
 
@@ -148,9 +214,9 @@ mod tests {
         let sent = forecast.sent_messages.expect("a timetable") as f64;
         assert!((sent / (8.0 * 4_000.0 * hours) - 1.0).abs() < 0.01, "{sent}");
         assert!(forecast.run_wire_bytes > Some(0));
-        // A message of 97 KB is stored for 1.5 recipients and the sender: 20 texts of 42 KB an hour, 8 attachments.
+        // A message of 97 KB is stored for 1.5 recipients and the sender: 20 texts of 44 KB an hour, 8 attachments of 55.
         let stored = forecast.run_disk_bytes.expect("a timetable");
-        assert!((1.2e6..1.4e6).contains(&(stored as f64 / 4_000.0 / hours)), "{stored}");
+        assert!((1.25e6..1.4e6).contains(&(stored as f64 / 4_000.0 / hours)), "{stored}");
         assert_eq!(forecast.disk_needed_bytes, forecast.population.disk_needed_bytes + stored);
     }
 
@@ -195,5 +261,16 @@ mod tests {
         );
         check("viewrebuild", &["1000000 documents in other databases", "--database-documents"]);
         check("n8mailinit", &["TB of messages of the run", "--users"]);
+    }
+
+    /// Checks that what is added without being sent counts: 8 documents of 50 KB an hour, in R6Mail.
+    #[test]
+    fn documents_that_are_added_count() {
+        let text = shipped::load("r6mail").expect("a shipped workload");
+        let options = RunOptions { documents: Some(0), ..RunOptions::default() };
+        let forecast = Forecast::of(&prepare(&text, options).expect("a run"), Path::new("/"));
+        let added = 8.0 * 1_500.0 * 50_000.0 * forecast.run_seconds / 3_600.0;
+        let stored = forecast.run_disk_bytes.expect("a timetable") as f64;
+        assert!((added..added * 1.6).contains(&stored), "{stored} {added}");
     }
 }

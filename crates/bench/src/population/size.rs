@@ -12,11 +12,13 @@ use super::databases::DatabaseFiles;
 use super::memos::MailFiles;
 
 /// What a document has besides text and attachment, on the wire and on the disk: items, indexes and log.
-const DOCUMENT_BYTES: f64 = 2_000.0;
+pub const DOCUMENT_BYTES: f64 = 2_000.0;
+/// What a person of the directory takes on the disk, and how many the server adds in a second.
+const PERSON_BYTES: u64 = 600;
+const PERSONS_PER_SECOND: f64 = 10_000.0;
 /// The smallest attachment, or part of a message, that the server stores by reference, by default.
 const SHARED_BYTES_MIN: f64 = 4_096.0;
-/// The disk must have so much more than the population: for what the run adds, and for the store, which writes before
-/// it deletes.
+/// The disk must have so much more than the population, because the store writes before it deletes.
 const DISK_FACTOR: f64 = 1.3;
 /// The disk must have so much for the server itself.
 const DISK_RESERVE_BYTES: u64 = 256 << 20;
@@ -43,6 +45,8 @@ pub const ASSUMED: FillingRates =
 pub struct SizePlan {
     /// The people, each with a mail file.
     pub people: u64,
+    /// Persons of the directory without a mail file.
+    pub persons: u64,
     /// Mail files that are filled. The others are copies of them.
     pub masters: u64,
     /// The documents of a mail file.
@@ -53,8 +57,6 @@ pub struct SizePlan {
     pub changed_messages: u64,
     /// The mean size of a message: text and attachment.
     pub message_bytes: u64,
-    /// The text of it.
-    pub text_bytes: u64,
     /// The documents of databases that are no mail files.
     pub database_documents: u64,
     /// Bytes that the driver sends.
@@ -63,7 +65,7 @@ pub struct SizePlan {
     pub disk_bytes: u64,
     /// Bytes on the disk if what is stored apart from its message is stored once: attachments and, of messages, texts.
     pub disk_shared_bytes: u64,
-    /// Bytes that the disk must have.
+    /// Bytes that the disk must have for the population alone.
     pub disk_needed_bytes: u64,
     /// The time of the population, in seconds.
     pub seconds: f64,
@@ -93,12 +95,12 @@ impl SizePlan {
             + changed / rates.changed_documents;
         Self {
             people: files.users,
+            persons: 0,
             masters: files.masters,
             documents: files.all_documents(),
             messages,
             changed_messages: changed as u64,
             message_bytes: (sizes.text + sizes.attached) as u64,
-            text_bytes: sizes.text as u64,
             database_documents: others.count,
             wire_bytes: wire as u64,
             disk_bytes: disk as u64,
@@ -106,6 +108,18 @@ impl SizePlan {
             disk_needed_bytes: ((shared * DISK_FACTOR) as u64).saturating_add(DISK_RESERVE_BYTES),
             seconds,
         }
+    }
+
+    /// Adds the persons of the directory who have no mail file, of `people` in all.
+    #[must_use]
+    pub fn with_persons(mut self, people: u64) -> Self {
+        self.persons = people.saturating_sub(self.people);
+        let bytes = self.persons.saturating_mul(PERSON_BYTES);
+        for sum in [&mut self.disk_bytes, &mut self.disk_shared_bytes, &mut self.disk_needed_bytes] {
+            *sum = sum.saturating_add(bytes);
+        }
+        self.seconds += self.persons as f64 / PERSONS_PER_SECOND;
+        self
     }
 
     /// Returns the bytes that several messages share.

@@ -46,17 +46,6 @@ impl Rates {
 
     /// Returns the mean rates of an hour over all users, or `None` if the workload is unpaced.
     pub fn of_all(workload: &Workload) -> Option<Self> {
-        Self::mean(workload, |class| Self::of_hour(workload, class))
-    }
-
-    /// Returns the mean rates of the iterations that each user performs, or `None` if the end of the run ends them.
-    pub fn of_all_iterations(workload: &Workload) -> Option<Self> {
-        let iterations = Fraction::from(workload.iterations);
-        let rates = |class: &Class| Self::of_iteration(workload, class).times(iterations);
-        Self::mean(workload, |class| (workload.iterations > 0).then(|| rates(class)))
-    }
-
-    fn mean(workload: &Workload, rates: impl Fn(&Class) -> Option<Self>) -> Option<Self> {
         let fixed = |class: &Class| match class.members {
             Members::Users(users) => users,
             Members::Share(_) => 0,
@@ -68,7 +57,7 @@ impl Rates {
                 Members::Share(share) => share.fraction().times(Fraction::new(workload.users.into(), users.into())),
                 Members::Users(fixed) => Fraction::new(fixed.into(), users.into()),
             };
-            all.merge(rates(class)?.times(part));
+            all.merge(Self::of_hour(workload, class)?.times(part));
         }
         Some(all)
     }
