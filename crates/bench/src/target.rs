@@ -82,6 +82,8 @@ pub struct Target {
     pub password: String,
     /// The host and port of `/metrics`.
     pub metrics: Option<String>,
+    /// Folders whose files are messages that wait, of a server without `/metrics`.
+    pub queue_folders: Vec<PathBuf>,
     /// The processes of the server.
     pub processes: Vec<u32>,
     /// The data folder, if it is on this machine and known.

@@ -207,8 +207,8 @@ impl PlaySession<'_> {
     /// Waits until the servers of a session have sent their mail, if they tell how much there is. Returns `false` if
     /// the session is broken off before.
     pub async fn wait_for_empty_queue(&mut self, open: &OpenTarget) -> bool {
-        for address in open.targets.iter().filter_map(|target| target.metrics.as_deref()) {
-            match self.or_interrupted(queue::wait_until_empty(address, QUEUE_LOOK_INTERVAL)).await {
+        for target in open.targets.iter() {
+            match self.or_interrupted(queue::wait_until_empty(target, QUEUE_LOOK_INTERVAL)).await {
                 None => return false,
                 Some(QueueState::Empty) => {}
                 Some(QueueState::Unknown) => print_progress("the server does not tell how much mail is in its queue"),
@@ -267,7 +267,7 @@ impl PlaySession<'_> {
         let Some(missing) = missing else { return Ok(None) };
         let run = run.without(&missing.map_err(unusable)?);
         directory.write("workload.toml", &run.text)?;
-        write_servers(open, directory)?;
+        write_servers(open, directory).await?;
         let begin = RunBegin {
             started,
             machine: self.before.at_begin_of_run(),
@@ -539,7 +539,7 @@ fn beside_users(run: &PreparedRun, open: &OpenTarget) -> Result<ByServer<Arc<Nat
 
 /// Writes where the servers are, and the configuration of those that the driver has started: `target.toml` and
 /// `server.toml` of the first one, `target-2.toml` and `server-2.toml` of the second one.
-fn write_servers(open: &OpenTarget, directory: &ReportDirectory) -> Result<()> {
+async fn write_servers(open: &OpenTarget, directory: &ReportDirectory) -> Result<()> {
     let name = |kind: &str, number: usize| match number {
         1 => format!("{kind}.toml"),
         number => format!("{kind}-{number}.toml"),
@@ -548,7 +548,7 @@ fn write_servers(open: &OpenTarget, directory: &ReportDirectory) -> Result<()> {
         directory.write(&name("target", number), &file::describe(target))?;
     }
     for (number, server) in (1..).zip(open.servers.iter().flat_map(|servers| servers.iter())) {
-        directory.write(&name("server", number), &server.configuration()?)?;
+        directory.write(&name("server", number), &server.configuration().await?)?;
     }
     Ok(())
 }

@@ -76,6 +76,7 @@ pub(crate) fn target(server: &StubServer) -> Target {
         password: "any".to_owned(),
         metrics: None,
         processes: Vec::new(),
+        queue_folders: Vec::new(),
         data_folder: None,
     }
 }

@@ -58,7 +58,7 @@ async fn start_in_folder(options: &ServerOptions, servers: u64) -> Result<Starte
         // The first registration has given it another certificate.
         target.trust = first.trust()?;
     }
-    connect(started)
+    connect(started).await
 }
 
 /// Starts the servers on a folder that an earlier run has left, and waits until they are ready.
@@ -75,7 +75,7 @@ pub async fn resume(options: ServerOptions, servers: u64) -> Result<Started, Tar
     for share in ServerShare::all(servers) {
         started.push(StartedServer::resume(of_server(&options, share)).await?);
     }
-    connect(started)
+    connect(started).await
 }
 
 fn started_alone((server, target): (StartedServer, Target)) -> Started {
@@ -87,20 +87,20 @@ fn of_server(options: &ServerOptions, share: ServerShare) -> ServerOptions {
 }
 
 /// Makes the addresses and the users of all servers known to each of them.
-fn connect(started: Vec<(StartedServer, Target)>) -> Result<Started, TargetError> {
+async fn connect(started: Vec<(StartedServer, Target)>) -> Result<Started, TargetError> {
     let (servers, targets): (Vec<_>, Vec<_>) = started.into_iter().unzip();
     let servers = ByServer::of_all(servers).expect("a run has a server");
     let targets = ByServer::of_all(targets).expect("each server has a target");
     let first = servers.of_first();
     let address = targets.of_first().address(Protocol::Native)?;
     for (server, target) in servers.iter().zip(targets.iter()) {
-        first.run(&["server", "set", &server.host(), "--address", target.address(Protocol::Native)?])?;
+        first.run(&["server", "set", &server.host(), "--address", target.address(Protocol::Native)?]).await?;
     }
     // The first time, the first server gets the users of the others one after the other; the second time, each of the
     // others gets those of all.
     for _ in 0..2 {
         for server in &servers[1..] {
-            server.run(&["replicate", address, "--server-name", &first.host(), DIRECTORY])?;
+            server.run(&["replicate", address, "--server-name", &first.host(), DIRECTORY]).await?;
         }
     }
     Ok((servers, targets))

@@ -36,6 +36,8 @@ struct TargetFile {
     certificate: PathBuf,
     metrics: Option<String>,
     #[serde(default)]
+    queue_folders: Vec<PathBuf>,
+    #[serde(default)]
     processes: Vec<u32>,
     data_folder: Option<PathBuf>,
 }
@@ -98,8 +100,9 @@ pub fn load(path: &Path, remote: RemoteHosts) -> Result<Target, TargetError> {
         return Err(refused("the first line of password_file is empty"));
     }
     let trust = Trust::pinned(read_text(&beside(&file.certificate))?.as_bytes())?;
+    let queue_folders = file.queue_folders.iter().map(|folder| beside(folder)).collect();
     let TargetFile { metrics, processes, data_folder, .. } = file;
-    Ok(Target { addresses, trust, names, password, metrics, processes, data_folder })
+    Ok(Target { addresses, trust, names, password, metrics, queue_folders, processes, data_folder })
 }
 
 /// Describes a target in the form of the file, without its password and its certificate.
@@ -113,6 +116,9 @@ pub fn describe(target: &Target) -> String {
     line("users", json!(target.names.to_string()));
     if let Some(metrics) = &target.metrics {
         line("metrics", json!(metrics));
+    }
+    if !target.queue_folders.is_empty() {
+        line("queue_folders", json!(target.queue_folders));
     }
     line("processes", json!(target.processes));
     if let Some(folder) = &target.data_folder {
@@ -170,12 +176,13 @@ mod tests {
             names: UserNames::parse("m{}@a.test").expect("a pattern"),
             password: "secret".to_owned(),
             metrics: Some("127.0.0.1:3".to_owned()),
+            queue_folders: vec![PathBuf::from("/q")],
             processes: vec![7],
             data_folder: Some(PathBuf::from("/d")),
         };
         let text = describe(&target);
         let expected = "# password_file and certificate are left out.\nimap = \"127.0.0.1:2\"\nusers = \"m{}@a.test\"\n\
-                        metrics = \"127.0.0.1:3\"\nprocesses = [7]\ndata_folder = \"/d\"\n";
+                        metrics = \"127.0.0.1:3\"\nqueue_folders = [\"/q\"]\nprocesses = [7]\ndata_folder = \"/d\"\n";
         assert_eq!(text, expected);
         let read: toml::Table = toml::from_str(&text).expect("it is TOML");
         assert_eq!(read["users"].as_str(), Some("m{}@a.test"));

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,7 @@ fn has_lmtp(door: Door) -> bool {
 }
 
 /// The files and folders that are made in the folder of a server.
-pub const FILES: &[&str] = &["data", "server.log", "people.csv", "copy.log", "lmtp.sock"];
+pub const FILES: &[&str] = &["data", "server.log", "people.csv", "copy.log", "lmtp.sock", "command.out", "command.log"];
 
 /// What is started.
 #[derive(Debug, Clone)]
@@ -132,8 +133,8 @@ impl StartedServer {
         let names = UserNames::parse(USERS_DEFAULT).expect("the default is a pattern");
         let random = SystemRandom::open().map_err(|source| TargetError::of_file("/dev/urandom", source))?;
         let password = random.password();
-        options.run(&["domain", "add", names.domain()])?;
-        options.create_people(&names, &password)?;
+        options.run(&["domain", "add", names.domain()]).await?;
+        options.create_people(&names, &password).await?;
         Self::serve(options, names, password).await
     }
 
@@ -146,20 +147,20 @@ impl StartedServer {
     pub async fn start_another(&self, first: &Target, options: ServerOptions) -> Result<(Self, Target), TargetError> {
         let failed = |source| TargetError::of_file(options.folder.display(), source);
         let folder = CreatedFolder::create(&options.folder).map_err(failed)?;
-        self.let_join(first, &options)?;
-        options.create_people(&first.names, &first.password)?;
+        self.let_join(first, &options).await?;
+        options.create_people(&first.names, &first.password).await?;
         let started = Self::serve(options, first.names.clone(), first.password.clone()).await?;
         folder.keep();
         Ok(started)
     }
 
     /// Makes a server that has not been started a member of the domain of this one.
-    fn let_join(&self, first: &Target, other: &ServerOptions) -> Result<(), TargetError> {
+    async fn let_join(&self, first: &Target, other: &ServerOptions) -> Result<(), TargetError> {
         let path = other.folder.join("join.pem");
         let file = path.display().to_string();
         let address = first.address(Protocol::Native)?;
-        self.run(&["server", "register", &other.host(), "--own-address", address, "--output", &file])?;
-        other.run(&["server", "join", &file])?;
+        self.run(&["server", "register", &other.host(), "--own-address", address, "--output", &file]).await?;
+        other.run(&["server", "join", &file]).await?;
         // It has the private key of the other server.
         fs::remove_file(&path).map_err(|source| TargetError::of_file(file, source))
     }
@@ -193,7 +194,10 @@ impl StartedServer {
         let processes = vec![server.child.id()];
         let metrics = listeners.get("admin").cloned();
         let data_folder = std::path::absolute(server.options.data()).ok();
-        Ok((server, Target { addresses, trust, names, password, metrics, processes, data_folder }))
+        Ok((
+            server,
+            Target { addresses, trust, names, password, metrics, queue_folders: Vec::new(), processes, data_folder },
+        ))
     }
 
     /// Returns the name of the server.
@@ -217,8 +221,8 @@ impl StartedServer {
     /// # Errors
     ///
     /// If the command fails.
-    pub fn run(&self, words: &[&str]) -> Result<String, TargetError> {
-        self.options.run(words)
+    pub async fn run(&self, words: &[&str]) -> Result<String, TargetError> {
+        self.options.run(words).await
     }
 
     /// Returns the effective configuration, as the program prints it.
@@ -226,8 +230,8 @@ impl StartedServer {
     /// # Errors
     ///
     /// If the program fails.
-    pub fn configuration(&self) -> Result<String, TargetError> {
-        self.options.run(&["config", "show"])
+    pub async fn configuration(&self) -> Result<String, TargetError> {
+        self.options.run(&["config", "show"]).await
     }
 
     /// Copies a mail file to the mail files of other users, with the command of the program and while the server runs.
@@ -420,16 +424,26 @@ impl ServerOptions {
         TargetError::Program { command, reason: reason.trim().to_owned() }
     }
 
-    /// Runs a command of the program, and returns its output.
-    fn run(&self, words: &[&str]) -> Result<String, TargetError> {
+    /// Runs a command of the program, and returns its output. The command ends if the future is dropped.
+    async fn run(&self, words: &[&str]) -> Result<String, TargetError> {
         let name = words.join(" ");
+        let failed = |error: io::Error| self.failed(&name, &error.to_string());
+        let [output, log] = ["command.out", "command.log"].map(|name| self.folder.join(name));
         let mut command = self.command(words);
-        let output = command.output().map_err(|error| self.failed(&name, &error.to_string()))?;
-        if !output.status.success() {
-            let text = [output.stdout, output.stderr].concat();
+        command.stdout(File::create(&output).map_err(failed)?).stderr(File::create(&log).map_err(failed)?);
+        let mut running = RunningCommand(command.spawn().map_err(failed)?);
+        let status = loop {
+            match running.0.try_wait().map_err(failed)? {
+                Some(status) => break status,
+                None => sleep(LOOK_INTERVAL).await,
+            }
+        };
+        let text = fs::read(&output).map_err(failed)?;
+        if !status.success() {
+            let text = [text, fs::read(&log).map_err(failed)?].concat();
             return Err(self.failed(&name, &String::from_utf8_lossy(&text)));
         }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Returns the file with the users and their password.
@@ -440,38 +454,47 @@ impl ServerOptions {
     /// Reads the password of the users whom an earlier run has added.
     fn read_people(&self, names: &UserNames) -> Result<String, TargetError> {
         let file = self.people();
-        let table = fs::read_to_string(&file).map_err(|source| TargetError::of_file(file.display(), source))?;
+        let failed = |source| TargetError::of_file(file.display(), source);
+        let lines = BufReader::new(File::open(&file).map_err(failed)?).lines();
         let last = names.address(self.share.users(self.users).last().unwrap_or(self.users));
         let reason = || format!("it does not have the user {last}");
-        password_of(&table, &last)
+        password_of(lines, &last)
+            .map_err(failed)?
             .ok_or_else(|| TargetError::Contents { file: file.display().to_string(), reason: reason() })
     }
 
     /// Adds the people of this server. The file with the password of the users can be read by its owner only.
-    fn create_people(&self, names: &UserNames, password: &str) -> Result<(), TargetError> {
+    async fn create_people(&self, names: &UserNames, password: &str) -> Result<(), TargetError> {
         let file = self.people();
         let failed = |source| TargetError::of_file(file.display(), source);
-        write_private(&file, &self.people_table(names, password)).map_err(failed)?;
-        self.run(&["user", "add", "--batch", &file.display().to_string()])?;
+        write_private(&file, self.people_table(names, password)).map_err(failed)?;
+        self.run(&["user", "add", "--batch", &file.display().to_string()]).await?;
         Ok(())
     }
 
-    /// Returns the file of the people, which `user add` reads. No name has a comma, and only users have a password.
-    fn people_table(&self, names: &UserNames, password: &str) -> String {
-        let line = |number| {
+    /// Returns the lines of the file of the people, which `user add` reads. No name has a comma, and only users have a
+    /// password.
+    fn people_table(&self, names: &UserNames, password: &str) -> impl Iterator<Item = String> {
+        let line = move |number| {
             let person = Person::new(self.seed, number);
             let password = if number <= self.users { password } else { "" };
             format!("{},{},{password}\n", names.address(number), person.name)
         };
         let last = self.users.max(self.people);
-        "address,name,password\n".to_owned() + &self.share.users(last).map(line).collect::<String>()
+        iter::once("address,name,password\n".to_owned()).chain(self.share.users(last).map(line))
     }
 }
 
 /// Returns the password of a table of people, if the table has a user.
-fn password_of(table: &str, address: &str) -> Option<String> {
-    let line = table.lines().find_map(|line| line.strip_prefix(address)?.strip_prefix(','))?;
-    Some(line.split_once(',')?.1.to_owned())
+fn password_of(lines: impl Iterator<Item = io::Result<String>>, address: &str) -> io::Result<Option<String>> {
+    for line in lines {
+        let line = line?;
+        let of_user = line.strip_prefix(address).and_then(|rest| rest.strip_prefix(','));
+        if let Some((_, password)) = of_user.and_then(|rest| rest.split_once(',')) {
+            return Ok(Some(password.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns when the addresses of the listeners were written, if they were.
@@ -479,9 +502,13 @@ fn listeners_written(options: &ServerOptions) -> Option<SystemTime> {
     fs::metadata(options.data().join("listeners.json")).and_then(|file| file.modified()).ok()
 }
 
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
+fn write_private(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = BufWriter::new(file);
+    for line in lines {
+        file.write_all(line.as_bytes())?;
+    }
+    file.flush()
 }
 
 /// Reads the addresses of the listeners: a text, or a list of texts of which the first one counts.
@@ -582,12 +609,13 @@ mod tests {
         let of_share = |share| ServerOptions { share, users: 3, people: 4, ..options(folder.path(), Door::Native) };
         let [first, second] = ServerShare::all(2).map(of_share).collect::<Vec<_>>().try_into().expect("two");
         let addresses = |options: &ServerOptions| -> Vec<String> {
-            let table = options.people_table(&names, "secret");
+            let table: String = options.people_table(&names, "secret").collect();
             table.lines().skip(1).filter_map(|line| Some(line.split_once(',')?.0.to_owned())).collect()
         };
         assert_eq!(addresses(&first), ["mail1@bench.test", "mail3@bench.test"]);
         assert_eq!(addresses(&second), ["mail2@bench.test", "mail4@bench.test"]);
-        fs::write(second.people(), second.people_table(&names, "secret")).expect("the file can be written");
+        fs::write(second.people(), second.people_table(&names, "secret").collect::<String>())
+            .expect("the file can be written");
         assert_eq!(second.read_people(&names).expect("its user"), "secret");
         let missing = first.read_people(&names).expect_err("the file has the users of the second server").to_string();
         assert!(missing.ends_with("it does not have the user mail3@bench.test"), "{missing}");
@@ -599,17 +627,20 @@ mod tests {
         let path = folder.path().join("people.csv");
         let names = UserNames::parse(USERS_DEFAULT).expect("a pattern");
         let options = options(folder.path(), Door::Native);
-        let table = options.people_table(&names, "secret");
+        let table: String = options.people_table(&names, "secret").collect();
         let [first, second, third] = [1, 2, 3].map(|number| Person::new(1, number).name);
         let users = format!("mail1@bench.test,{first},secret\nmail2@bench.test,{second},secret\n");
         let expected = format!("{users}mail3@bench.test,{third},\n");
         assert_eq!(table, format!("address,name,password\n{expected}"));
-        write_private(&path, &table).expect("the file can be written");
+        let lines = || options.people_table(&names, "secret");
+        write_private(&path, lines()).expect("the file can be written");
+        assert_eq!(fs::read_to_string(&path).expect("the file"), table);
         let mode = fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(password_of(&table, "mail2@bench.test").as_deref(), Some("secret"));
-        assert_eq!(password_of(&table, "mail4@bench.test"), None);
-        assert!(write_private(&path, &table).is_err(), "an existing file is not used");
+        let password = |address| password_of(lines().map(|line| Ok(line.trim_end().to_owned())), address);
+        assert_eq!(password("mail2@bench.test").expect("lines").as_deref(), Some("secret"));
+        assert_eq!(password("mail4@bench.test").expect("lines"), None);
+        assert!(write_private(&path, lines()).is_err(), "an existing file is not used");
     }
 
     #[tokio::test]
