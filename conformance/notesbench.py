@@ -103,8 +103,10 @@ def _play(program, driver, folder, name, workload):
     calls = [warning["text"] for warning in report["state"]["warnings"] if warning["rule"] == "calls"]
     if calls:
         return calls[0]
-    attachments = sum(steps["due"] for steps in report["whole_run"] if steps["verb"] == "read_attachment")
-    if name in ATTACHMENT_WORKLOADS and not attachments:
+    reads = [steps for steps in report["whole_run"] if steps["verb"] == "read_attachment"]
+    if any(steps["failed"] for steps in reads):
+        return f"attachments could not be read: {report['errors']}"
+    if name in ATTACHMENT_WORKLOADS and not sum(steps["due"] - steps["skipped"] for steps in reads):
         return "no attachment was read"
     return _check_mail(program, _place(folder, name), counts, iterations) if _workload(name) == "n8mail" else None
 

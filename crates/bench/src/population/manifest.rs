@@ -66,7 +66,6 @@ pub struct Recipe {
     /// The kinds of databases that are no mail files.
     pub databases: Vec<DatabaseRecipe>,
     /// The servers between which the users are divided.
-    #[serde(default = "crate::target::by_server::one_server")]
     pub servers: u64,
 }
 
@@ -111,8 +110,12 @@ impl Recipe {
         let members = one.as_object().into_iter().flatten();
         let mut different = members.filter(|(name, value)| two.get(name) != Some(value));
         let (name, value) = different.next()?;
-        let wanted = two.get(name).unwrap_or(&serde_json::Value::Null);
-        Some(format!("its {} is {value}, and that of the run is {wanted}", name.replace('_', " ")))
+        let words = |value: Option<&serde_json::Value>| match value {
+            None | Some(serde_json::Value::Null) => "not stated".to_owned(),
+            Some(value) => value.to_string(),
+        };
+        let [found, wanted] = [words(Some(value)), words(two.get(name))];
+        Some(format!("its {} is {found}, and that of the run is {wanted}", name.replace('_', " ")))
     }
 }
 
@@ -304,6 +307,7 @@ mod tests {
             let error = manifest.check(&wanted).expect_err(expected).to_string();
             assert_eq!(error, format!("the data folder is not what the run wants: {expected}"));
         };
+        check(filled(), Recipe { people: Some(30), ..recipe() }, "its people is not stated, and that of the run is 30");
         check(filled(), Recipe { seed: 2, ..recipe() }, "its seed is 1, and that of the run is 2");
         check(filled(), Recipe { size_scale: 1.0, ..recipe() }, "its size scale is 0.1, and that of the run is 1.0");
         check(filled(), Recipe { servers: 2, ..recipe() }, "its servers is 1, and that of the run is 2");
