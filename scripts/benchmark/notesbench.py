@@ -58,6 +58,9 @@ class TlsPeers(Peers):
                         "-keyout", f"{folder}/key.pem", "-out", f"{folder}/certificate.pem"], check=True, capture_output=True)
         with open(f"{folder}/dovecot.conf", "a", encoding="utf-8") as conf:
             conf.write(DOVECOT_TLS.format(folder=folder, imaps_port=self.tls_ports["imaps"], auth_port=self.tls_ports["auth"]))
+        with open(f"{folder}/postfix/main.cf", "a", encoding="utf-8") as conf:
+            # The largest messages of the size profile have more than the 10 MB that Postfix accepts by default.
+            conf.write("message_size_limit = 104857600\n")
         with open(f"{folder}/postfix/master.cf", "a", encoding="utf-8") as conf:
             conf.write(SUBMISSION.format(folder=folder, port=self.tls_ports["submissions"], auth_port=self.tls_ports["auth"]))
 

@@ -30,8 +30,8 @@ pub struct Forecast {
     pub sent_messages: Option<u64>,
     /// The bytes of messages that are sent and read, or `None` if that depends on the server.
     pub run_wire_bytes: Option<u64>,
-    /// The bytes of the messages and documents that the run adds, if each attachment is stored once and nothing is deleted,
-    /// or `None` if that depends on the server.
+    /// The bytes of the messages and documents that the run adds, if each attachment is stored once and nothing is
+    /// deleted, or `None` if that depends on the server.
     pub run_disk_bytes: Option<u64>,
     /// The bytes that the disk must have for population and run.
     pub disk_needed_bytes: u64,
@@ -214,7 +214,7 @@ mod tests {
         let sent = forecast.sent_messages.expect("a timetable") as f64;
         assert!((sent / (8.0 * 4_000.0 * hours) - 1.0).abs() < 0.01, "{sent}");
         assert!(forecast.run_wire_bytes > Some(0));
-        // A message of 97 KB is stored for 1.5 recipients and the sender: 20 texts of 44 KB an hour, 8 attachments of 55.
+        // A message of 97 KB is stored for 1.5 recipients and the sender: 20 texts of 44 KB an hour, 8 attachments.
         let stored = forecast.run_disk_bytes.expect("a timetable");
         assert!((1.25e6..1.4e6).contains(&(stored as f64 / 4_000.0 / hours)), "{stored}");
         assert_eq!(forecast.disk_needed_bytes, forecast.population.disk_needed_bytes + stored);

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn each_of_several_servers_has_a_folder() {
-        assert_eq!(files(1), ["data", "server.log", "people.csv", "copy.log", "lmtp.sock"]);
+        let names = ["data", "server.log", "people.csv", "copy.log", "lmtp.sock", "command.out", "command.log"];
+        assert_eq!(files(1), names);
         assert_eq!(files(2), ["server-1", "server-2"]);
         let folders = ServerShare::all(2).map(|share| of_server(&options(Path::new("/x"), "p"), share).folder);
         assert_eq!(folders.collect::<Vec<_>>(), [Path::new("/x/run/server-1"), Path::new("/x/run/server-2")]);
