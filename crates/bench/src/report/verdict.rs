@@ -421,6 +421,10 @@ fn warnings(figures: &RunFigures) -> Vec<Remark> {
             let text = format!("{:.2} % of the steps were skipped for want of a document", 100.0 * skipped);
             warnings.push(limited("skipped", text, skipped, SKIPPED_SHARE_MAX).of_level(level.users));
         }
+        if level.due == 0 {
+            let text = "no step was due in the measured interval, so that there is neither response nor NotesMark";
+            warnings.push(remark("no-steps", text).of_level(level.users));
+        }
     }
     if let Some(difference) = driver.clock_difference.filter(|difference| *difference > CLOCK_DIFFERENCE_MAX) {
         let text = format!("the clocks of two parts may differ by {:.1} ms", millis(difference));

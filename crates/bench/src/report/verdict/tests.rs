@@ -188,6 +188,7 @@ fn warnings_do_not_change_the_state() {
     check(|figures| figures.driver.server_calls = Some(10_101), "calls");
     check(|figures| figures.driver.server_calls = Some(9_899), "calls");
     check(|figures| figures.levels[1].skipped = 101, "skipped");
+    check(|figures| figures.levels[1].due = 0, "no-steps");
     check(|figures| figures.driver.clock_difference = Some(Duration::from_micros(5_001)), "clocks");
     check(|figures| figures.driver.has_swapped = true, "swap");
     check(|figures| figures.driver.load_before = Some(0.51), "load");
