@@ -11,7 +11,7 @@ use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, SystemTime};
 
 use client::Trust;
@@ -245,15 +245,9 @@ impl StartedServer {
         let mut command = self.options.command(&["db", "copy", source]);
         command.args(copies).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| self.options.failed("db copy", &error.to_string()))?;
-        let mut running = RunningCommand(child);
-        loop {
-            let status = running.0.try_wait().map_err(|error| self.options.failed("db copy", &error.to_string()))?;
-            match status {
-                Some(status) if status.success() => return Ok(()),
-                Some(_) => return Err(self.options.failed("db copy", &log_end(&path))),
-                None => sleep(LOOK_INTERVAL).await,
-            }
-        }
+        let ended = RunningCommand(child).ended().await;
+        let status = ended.map_err(|error| self.options.failed("db copy", &error.to_string()))?;
+        if status.success() { Ok(()) } else { Err(self.options.failed("db copy", &log_end(&path))) }
     }
 
     /// Returns `true` if the process has ended.
@@ -336,6 +330,18 @@ impl Drop for CreatedFolder {
 
 /// A command that is killed when this is dropped.
 struct RunningCommand(Child);
+
+impl RunningCommand {
+    /// Waits until the command has ended.
+    async fn ended(mut self) -> io::Result<ExitStatus> {
+        loop {
+            match self.0.try_wait()? {
+                Some(status) => return Ok(status),
+                None => sleep(LOOK_INTERVAL).await,
+            }
+        }
+    }
+}
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
@@ -431,13 +437,7 @@ impl ServerOptions {
         let [output, log] = ["command.out", "command.log"].map(|name| self.folder.join(name));
         let mut command = self.command(words);
         command.stdout(File::create(&output).map_err(failed)?).stderr(File::create(&log).map_err(failed)?);
-        let mut running = RunningCommand(command.spawn().map_err(failed)?);
-        let status = loop {
-            match running.0.try_wait().map_err(failed)? {
-                Some(status) => break status,
-                None => sleep(LOOK_INTERVAL).await,
-            }
-        };
+        let status = RunningCommand(command.spawn().map_err(failed)?).ended().await.map_err(failed)?;
         let text = fs::read(&output).map_err(failed)?;
         if !status.success() {
             let text = [text, fs::read(&log).map_err(failed)?].concat();
