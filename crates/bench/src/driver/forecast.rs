@@ -9,6 +9,7 @@ use super::prepare::{PreparedRun, Refusal};
 use crate::population::size::{DOCUMENT_BYTES, SizePlan};
 use crate::workload::action::{Action, Recipients, Size};
 use crate::workload::class::{Members, Step};
+use crate::workload::profile::SizeRow;
 use crate::workload::units::HOUR_US;
 use crate::workload::verb::Verb;
 
@@ -154,7 +155,7 @@ impl RunMessages {
             Action::Invite { recipients } => self.add(MeanSize::default(), times, *recipients as f64 + 1.0),
             Action::Plain {} if step.verb == Verb::Appointment => self.add(MeanSize::default(), times, 1.0),
             Action::Read { .. } => {
-                let read = MeanSize::of(run, &Size::Profile(run.plan.workload().mailbox.profile.clone()));
+                let read = MeanSize::of_profile(run, &run.plan.workload().mailbox.profile);
                 self.wire_bytes += times * (read.text + read.attached);
             }
             _ => {}
@@ -177,19 +178,16 @@ struct MeanSize {
 
 impl MeanSize {
     fn of(run: &PreparedRun, size: &Size) -> Self {
-        let scale = run.options.size_scale;
         match size {
-            Size::Bytes(bytes) => Self { text: *bytes as f64 * scale, attached: 0.0 },
-            Size::Profile(name) => {
-                let mut mean = Self::default();
-                for row in &run.plan.workload().profiles[name].rows {
-                    let share = row.share.fraction().to_f64() * scale;
-                    mean.text += share * row.body_bytes as f64;
-                    mean.attached += share * row.attachment_bytes as f64;
-                }
-                mean
-            }
+            Size::Bytes(bytes) => Self { text: *bytes as f64 * run.options.size_scale, attached: 0.0 },
+            Size::Profile(name) => Self::of_profile(run, name),
         }
+    }
+
+    fn of_profile(run: &PreparedRun, name: &str) -> Self {
+        let profile = &run.plan.workload().profiles[name];
+        let mean = |bytes: fn(&SizeRow) -> u64| profile.mean_of(bytes).to_f64() * run.options.size_scale;
+        Self { text: mean(|row| row.body_bytes), attached: mean(|row| row.attachment_bytes) }
     }
 }
 

@@ -88,10 +88,13 @@ impl SizeProfile {
 
     /// Returns the mean size of a message in bytes.
     pub fn mean_bytes(&self) -> Fraction {
-        self.rows.iter().fold(Fraction::ZERO, |sum, row| {
-            let bytes = Fraction::from(row.body_bytes + row.attachment_bytes);
-            sum.plus(row.share.fraction().times(bytes))
-        })
+        self.mean_of(|row| row.body_bytes + row.attachment_bytes)
+    }
+
+    /// Returns the mean of a number of bytes that each row has.
+    pub fn mean_of(&self, bytes: impl Fn(&SizeRow) -> u64) -> Fraction {
+        let weighted = |row: &SizeRow| row.share.fraction().times(Fraction::from(bytes(row)));
+        self.rows.iter().fold(Fraction::ZERO, |sum, row| sum.plus(weighted(row)))
     }
 }
 
