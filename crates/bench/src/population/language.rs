@@ -1,16 +1,15 @@
 //! Languages of the population: words by frequency, names of persons, and phrases of letters.
 //!
 //! Each language has a file in the folder `language`, written for this program: common words of offices, the most
-//! frequent first, given and family names, greetings, closings, and the line before a quotation. The frequency of the
-//! word of rank *r* is proportional to 1 / (*r* + 2.7), the law of Zipf and Mandelbrot with the exponent 1. The shares
-//! of the languages among the persons are assumed.
+//! frequent first, given and family names, greetings, closings, and the line before a quotation. Rare words are
+//! composed of the common ones. The shares of the languages among the persons are assumed.
 
 mod vocabulary;
 
 use std::sync::LazyLock;
 
 use crate::random::SplitMix64;
-pub use vocabulary::{SLOT_BITS, Vocabulary};
+pub use vocabulary::{RARE_BITS, SLOT_BITS, Vocabulary};
 
 /// A language in which persons write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,7 +16,7 @@ use super::content::Purpose;
 use super::memos::MailFiles;
 
 /// The version of this format, and of the contents that follow from a seed.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// The name of the file.
 pub const FILE_NAME: &str = "manifest.json";
 /// The mail files that have digests.
@@ -297,7 +297,7 @@ mod tests {
         }
         Manifest { format: 1, ..filled() }.write(folder.path()).expect("the file can be written");
         let error = Manifest::read(folder.path()).expect_err("another format").to_string();
-        assert_eq!(error, "manifest.json: the format 1 is not 2");
+        assert_eq!(error, "manifest.json: the format 1 is not 3");
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn the_bytes_of_a_seed_never_change() {
         };
         digest.update(memo.content.message_with(&header));
     }
-    expect_test::expect!["6114120f3689a6a98b33e070c768869f60e122f6aff9bdb73d6b87e3a973e3ac"]
+    expect_test::expect!["41d99931e3c236969756a7833ee88eb45f418659aa11be7b966cacdcb1a8c492"]
         .assert_eq(&base::hex::lower(&digest.finalize()));
 }
 
